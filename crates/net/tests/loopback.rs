@@ -321,8 +321,20 @@ fn a_socket_beside_another_takes_what_its_peer_sends() {
             let received = batch.iter().next().unwrap();
             assert_eq!((received.bytes, received.from), (bytes, from));
         }
+        // One more, while the first is there.
+        let again = main.beside(other.local_addr(), &config).unwrap();
+        for (from, socket) in [(&other, &again), (&peer, &beside)] {
+            from.send(b"more").unwrap();
+            let mut batch = ReceiveBatch::new(4, 100);
+            assert_eq!(socket.recv_batch(&mut batch, SOON).unwrap(), 1, "{any}");
+            assert_eq!(batch.iter().next().unwrap().from, from.local_addr());
+        }
         // The port is shared with nobody else.
         assert!(matches!(UdpSocket::bind(main.local_addr(), &config), Err(SocketError::Bind { .. })));
+        let domain = if any.is_ipv4() { socket2::Domain::IPV4 } else { socket2::Domain::IPV6 };
+        let stranger = socket2::Socket::new(domain, socket2::Type::DGRAM, None).unwrap();
+        stranger.set_reuse_address(true).unwrap();
+        assert!(stranger.bind(&SocketAddr::new(any.ip(), port).into()).is_err());
     }
 }
 

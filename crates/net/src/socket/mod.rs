@@ -249,8 +249,8 @@ impl UdpSocket {
         let beside = Self::bind_shared(self.local, config, true);
         share_port(&self.socket, false)?;
         let mut beside = beside?;
+        // It goes on to share, with the next beside the same socket. Against others that one holds the port.
         beside.connect(peer)?;
-        share_port(&beside.socket, false)?;
         Ok(beside)
     }
 
