@@ -199,7 +199,8 @@ const whenIdle = window.requestIdleCallback ?? ((work) => setTimeout(work, 1)), 
 let drawingLater = 0;
 const redraw = () => {
   cancelIdle(drawingLater);
-  const stale = [...entries.values()].filter((entry) => entry.stale || (!entry.drawn && ready));
+  // What was never drawn, `nearby` draws.
+  const stale = [...entries.values()].filter((entry) => entry.stale && entry.drawn);
   const inWindow = ({ plot }) => {
     const { top, bottom } = plot.getBoundingClientRect();
     return bottom > 0 && top < innerHeight;
@@ -209,7 +210,7 @@ const redraw = () => {
   const next = () => {
     const entry = others.shift();
     if (!entry) return;
-    if (entries.get(entry.plot) === entry && (entry.stale || !entry.drawn)) render(entry);
+    if (entries.get(entry.plot) === entry && entry.stale) render(entry);
     drawingLater = whenIdle(next);
   };
   drawingLater = whenIdle(next);

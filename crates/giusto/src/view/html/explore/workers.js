@@ -27,8 +27,7 @@ const engine = (() => {
   const script = URL.createObjectURL(new Blob([WORKER], { type: "text/javascript" }));
 
   const compiled = (async () => {
-    const packed = Uint8Array.from(atob(document.getElementById("engine").textContent), (character) => character.charCodeAt(0));
-    const plain = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+    const plain = new Blob([bytesOf(document.getElementById("engine"))]).stream().pipeThrough(new DecompressionStream("gzip"));
     const module = await WebAssembly.compileStreaming(new Response(plain, { headers: { "content-type": "application/wasm" } }));
     document.documentElement.dataset.ready = (performance.now() - began).toFixed(1);
     return module;
