@@ -1,6 +1,9 @@
 //! The packets that quinn has sent and neither acknowledged nor given up.
 
-use std::{collections::VecDeque, time::Instant};
+use std::{
+    collections::VecDeque,
+    time::{Duration, Instant},
+};
 
 use giusto_congestion::SentPacket;
 
@@ -18,21 +21,41 @@ struct Entry {
     /// Bytes as quinn counts them: without the headers of UDP and IP.
     bytes: u64,
     packet: SentPacket,
+    /// When it arrived, by the peer's clock.
+    arrival: Option<Duration>,
 }
 
 impl Ledger {
     pub(crate) fn push(&mut self, at: Instant, bytes: u64, packet: SentPacket) {
-        self.packets.push_back(Entry { at, bytes, packet });
+        self.packets.push_back(Entry { at, bytes, packet, arrival: None });
     }
 
-    /// Takes the packet that left at `sent` with `bytes` bytes. Of several equal ones, the first: quinn reports them in order. Where none
-    /// has this size, because a datagram held two packets, the first that left then.
-    pub(crate) fn take_acknowledged(&mut self, sent: Instant, bytes: u64) -> Option<SentPacket> {
+    /// The place of the packet that left at `sent` with `bytes` bytes, among those that `counts` accepts. Of several equal ones, the first:
+    /// quinn reports them in order. Where none has this size, because a datagram held two packets, the first that left then.
+    fn place(&self, sent: Instant, bytes: u64, counts: impl Fn(&Entry) -> bool) -> Option<usize> {
         let first = self.packets.partition_point(|entry| entry.at < sent);
         let same_time = self.packets.iter().enumerate().skip(first).take_while(|(_, entry)| entry.at == sent);
-        let place =
-            same_time.clone().find(|(_, entry)| entry.bytes == bytes).or_else(|| same_time.clone().next());
-        self.packets.remove(place?.0).map(|entry| entry.packet)
+        let mut same_time = same_time.filter(|(_, entry)| counts(entry));
+        let place = same_time.clone().find(|(_, entry)| entry.bytes == bytes).or_else(|| same_time.next());
+        place.map(|(place, _)| place)
+    }
+
+    /// Notes the arrival of the packet that left at `sent` with `bytes` bytes.
+    pub(crate) fn set_arrival(&mut self, sent: Instant, bytes: u64, at: Duration) {
+        let place = self.place(sent, bytes, |entry| entry.arrival.is_none());
+        if let Some(entry) = place.and_then(|place| self.packets.get_mut(place)) {
+            entry.arrival = Some(at);
+        }
+    }
+
+    /// Takes the packet that left at `sent` with `bytes` bytes, with its arrival if that is known.
+    pub(crate) fn take_acknowledged(
+        &mut self,
+        sent: Instant,
+        bytes: u64,
+    ) -> Option<(SentPacket, Option<Duration>)> {
+        let place = self.place(sent, bytes, |_| true)?;
+        self.packets.remove(place).map(|entry| (entry.packet, entry.arrival))
     }
 
     /// Takes the packets of `bytes` bytes that were lost, of which the last left at `sent`. RFC 9002 §6.1 gives up all packets up to
@@ -99,11 +122,25 @@ mod tests {
         let start = origin();
         let mut ledger = ledger(start, &[(0, 1200), (0, 1200), (0, 300), (5, 1200)]);
         let mut take =
-            |at, bytes| ledger.take_acknowledged(after(start, at), bytes).map(|packet| packet.sequence);
+            |at, bytes| ledger.take_acknowledged(after(start, at), bytes).map(|(packet, _)| packet.sequence);
         assert_eq!(take(0, 300), Some(2));
         assert_eq!((take(0, 1200), take(0, 1200), take(0, 1200)), (Some(0), Some(1), None));
         assert_eq!((take(4, 1200), take(5, 700)), (None, Some(3)), "a part of a datagram stands for it");
         assert_eq!(ledger.len(), 0);
+    }
+
+    #[test]
+    fn arrivals_are_those_of_their_packets() {
+        let start = origin();
+        let mut ledger = ledger(start, &[(0, 1200), (0, 1200), (5, 1200)]);
+        for (sent, at) in [(0, 30), (0, 31), (0, 32), (4, 33)] {
+            ledger.set_arrival(after(start, sent), 1200, Duration::from_millis(at));
+        }
+        let mut take = |at| {
+            let (packet, arrival) = ledger.take_acknowledged(after(start, at), 1200).unwrap();
+            (packet.sequence, arrival.map(|at| at.as_millis()))
+        };
+        assert_eq!([take(0), take(0), take(5)], [(0, Some(30)), (1, Some(31)), (2, None)]);
     }
 
     #[test]

@@ -84,6 +84,13 @@ impl Media {
         self.0.lock().on_discarded();
     }
 
+    /// The packet that left at `sent` with `bytes` bytes of UDP payload arrived at `at` by the peer's clock: a receive timestamp
+    /// (draft-smith-quic-receive-ts). Call it before quinn handles the acknowledgement, whose time stands for the arrival otherwise.
+    /// Quinn 0.11 has no such timestamps: this is for a version that has.
+    pub fn on_arrival(&self, sent: Instant, bytes: u64, at: Duration) {
+        self.0.lock().on_arrival(sent, bytes, at);
+    }
+
     /// Bytes of frames that wait in quinn, and the age of the oldest: an estimate, since quinn does not tell.
     pub fn waiting(&self, now: Instant) -> (u64, Duration) {
         self.0.lock().waiting(now)

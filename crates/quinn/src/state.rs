@@ -51,6 +51,8 @@ pub(crate) struct State {
     losses: Losses,
     next_sequence: u64,
     in_flight: u64,
+    /// What is added to the peer's times, once it has told one, so that its first packet arrived when it was acknowledged.
+    peer_offset: Option<i128>,
     srtt: Duration,
     mtu: u64,
     /// What the acknowledgement at this time has reported so far.
@@ -82,6 +84,7 @@ impl State {
             losses: Losses::new(now),
             next_sequence: 0,
             in_flight: 0,
+            peer_offset: None,
             srtt: Duration::from_millis(100),
             mtu: u64::from(mtu),
             reports: Vec::new(),
@@ -132,14 +135,28 @@ impl State {
     pub(crate) fn on_ack(&mut self, now: Instant, sent: Instant, bytes: u64, srtt: Duration) {
         self.begin_report(now);
         self.srtt = srtt;
-        if let Some(packet) = self.ledger.take_acknowledged(sent, bytes) {
-            let arrival = PeerTimestamp::from_nanos(self.time(now).as_nanos());
+        if let Some((packet, arrival)) = self.ledger.take_acknowledged(sent, bytes) {
+            let arrival = self.arrival(now, arrival);
             self.reports.push(PacketReport::new(packet, Some(arrival)));
             self.losses.on_received();
         }
         if let Some(old) = sent.checked_sub(FORGET_AFTER) {
             self.ledger.forget_before(old);
         }
+    }
+
+    /// The arrival of an acknowledged packet: by the peer's clock, otherwise the time of the acknowledgement.
+    fn arrival(&mut self, now: Instant, by_peer: Option<Duration>) -> PeerTimestamp {
+        let now = i128::from(self.time(now).as_nanos());
+        let at = by_peer.map_or(now, |at| {
+            let at = at.as_nanos() as i128;
+            at + *self.peer_offset.get_or_insert(now - at)
+        });
+        PeerTimestamp::from_nanos(u64::try_from(at.max(0)).unwrap_or(u64::MAX))
+    }
+
+    pub(crate) fn on_arrival(&mut self, sent: Instant, bytes: u64, at: Duration) {
+        self.ledger.set_arrival(sent, bytes, at);
     }
 
     pub(crate) fn on_end_acks(&mut self, now: Instant, in_flight: u64, nothing_left: bool) {

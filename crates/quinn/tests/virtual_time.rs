@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use giusto_quinn::{Algorithm, DataRate};
 use giusto_sim::link::rate::RateProfile;
+use giusto_units::TimeDelta;
 use world::{Bulk, Call};
 
 fn fixed(controller: &str, bps: u64, seed: u64) -> Call {
@@ -56,6 +57,16 @@ fn the_rate_follows_the_capacity_and_frames_are_not_late() {
     let (ours, theirs) = (all(&log), all(&cubic));
     assert!(ours.p95 < 150.0 && theirs.p95 > ours.p95 + 100.0, "{ours:?}, {theirs:?}");
     assert!(ours.missed < 0.05 && ours.missed < theirs.missed, "{ours:?}, {theirs:?}");
+}
+
+#[test]
+fn receive_timestamps_take_the_way_back_out_of_the_delay() {
+    let jitter_back = Some(TimeDelta::from_millis(40));
+    let with =
+        |receive_timestamps| Call { jitter_back, receive_timestamps, ..fixed("scream:v2", 3_000_000, 1) };
+    let (without, with) = (with(false).figures(), with(true).figures());
+    assert!((1.3 * without.goodput..2.95).contains(&with.goodput), "{without:?}, {with:?}");
+    assert!(with.p95 < 200.0, "{with:?}");
 }
 
 #[test]

@@ -14,7 +14,7 @@ use std::{env, fmt::Write as _, fs, path::Path};
 
 use giusto_quinn::DataRate;
 use giusto_sim::link::{queue::Limit, rate::RateProfile};
-use giusto_units::Timestamp;
+use giusto_units::{TimeDelta, Timestamp};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 use world::{Bulk, Call, Figures};
 
@@ -83,6 +83,14 @@ fn tables() -> Vec<Table> {
         let call = Call { bulk, most, ..Call::over(controller, fixed(3_000_000), 0) };
         files.push(Row { cells: vec![controller.to_owned(), way.to_owned()], call });
     }
+    let mut arrivals = Vec::new();
+    for controller in ["tempo", "scream:v2", "gcc:libwebrtc"] {
+        for (times, receive_timestamps) in [("acknowledgements", false), ("receive timestamps", true)] {
+            let jitter_back = Some(TimeDelta::from_millis(40));
+            let call = Call { jitter_back, receive_timestamps, ..Call::over_steps(controller, 60, 0) };
+            arrivals.push(Row { cells: vec![controller.to_owned(), times.to_owned()], call });
+        }
+    }
     vec![
         Table { title: "3, 1, 3 Mbit/s, 20 s each", heads: heads(), other: None, rows: steps },
         Table {
@@ -108,6 +116,12 @@ fn tables() -> Vec<Table> {
             heads: vec!["controller", "the file's stream"],
             other: Some("file, Mbit/s"),
             rows: files,
+        },
+        Table {
+            title: "3, 1, 3 Mbit/s, with 0 to 40 ms of jitter on the way back, which keeps the order",
+            heads: vec!["controller", "times of arrival"],
+            other: None,
+            rows: arrivals,
         },
     ]
 }

@@ -157,6 +157,29 @@ fn one_acknowledgement_is_one_feedback_in_order() {
 }
 
 #[test]
+fn arrivals_are_by_the_peers_clock_once_it_tells_them() {
+    let start = origin();
+    let mut state = state("tempo", start);
+    let ms = Duration::from_millis;
+    for sent in 0..4 {
+        state.on_sent(after(start, sent), 1200);
+    }
+    state.on_ack(after(start, 40), start, 1200, ms(40));
+    // The peer's clock began 5 s before. The second acknowledgement was 8 ms late.
+    state.on_arrival(after(start, 1), 1200, ms(5021));
+    state.on_arrival(after(start, 2), 1200, ms(5022));
+    state.on_ack(after(start, 41), after(start, 1), 1200, ms(40));
+    state.on_arrival(after(start, 9), 1200, ms(5000));
+    state.on_ack(after(start, 50), after(start, 2), 1200, ms(40));
+    let arrivals = |state: &State| -> Vec<u64> {
+        state.reports.iter().map(|report| report.arrival.unwrap().as_nanos() / 1_000_000).collect()
+    };
+    assert_eq!(arrivals(&state), [42], "1 ms after the one before, which was acknowledged at 41 ms");
+    state.on_ack(after(start, 50), after(start, 3), 1200, ms(40));
+    assert_eq!(arrivals(&state), [42, 50], "no time was told of the last one");
+}
+
+#[test]
 fn a_batch_of_datagrams_is_as_many_packets() {
     let start = origin();
     let mut state = state("tempo", start);

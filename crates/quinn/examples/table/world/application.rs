@@ -14,7 +14,7 @@ use giusto_quinn::{
 use quinn_proto::{Connection, Dir, StreamId, VarInt};
 use rand::RngExt;
 
-use super::{Frame, Log, baseline::Baseline};
+use super::{Frame, Log, baseline::Side};
 
 /// The application looks so often.
 const TICK: Duration = Duration::from_millis(5);
@@ -37,43 +37,6 @@ pub(crate) enum Bulk {
     Lower,
     /// With a lower priority, and no more than the target leaves.
     Spare,
-}
-
-/// The controller as the application sees it.
-pub(crate) enum Side {
-    Giusto(Media),
-    Quinn(Box<Baseline>),
-}
-
-impl Side {
-    pub(crate) fn of(connection: &Connection) -> Self {
-        if let Some(media) = Media::of(connection.congestion_state().clone_box()) {
-            return Self::Giusto(media);
-        }
-        let own = connection.congestion_state().clone_box().into_any().downcast();
-        Self::Quinn(own.expect("the only other controller"))
-    }
-
-    fn media(&self) -> Media {
-        match self {
-            Self::Giusto(media) => media.clone(),
-            Self::Quinn(baseline) => baseline.media(),
-        }
-    }
-
-    fn tick(&self, now: Instant) {
-        match self {
-            Self::Giusto(media) => media.tick(now),
-            Self::Quinn(baseline) => baseline.tick(now),
-        }
-    }
-
-    fn frame_rate(&self) -> DataRate {
-        match self {
-            Self::Giusto(media) => media.frame_rate(),
-            Self::Quinn(baseline) => baseline.frame_rate(),
-        }
-    }
 }
 
 /// The sender of frames.
@@ -130,7 +93,7 @@ impl Sender {
         if connection.is_handshaking() || connection.is_closed() || now >= self.end {
             return;
         }
-        let side = self.side.get_or_insert_with(|| Side::of(connection));
+        let side = self.side.get_or_insert_with(|| Side::of(connection.congestion_state()));
         let media = side.media();
         side.tick(now);
         if let Side::Giusto(media) = side {

@@ -1,4 +1,4 @@
-//! Quinn's own controllers, with the rate at which an application should encode: that of delivery.
+//! Quinn's own controllers, with the rate at which an application should encode: that of delivery. Applications see them as giusto's.
 
 use std::{
     any::Any,
@@ -28,6 +28,43 @@ const MIN_SHARE: f64 = 0.25;
 const LATE: Duration = Duration::from_millis(50);
 /// Headers of UDP, IP and QUIC in a packet of 1452 bytes.
 const PAYLOAD: f64 = 0.95;
+
+/// The controller of a connection as the application sees it.
+pub(crate) enum Side {
+    Giusto(Media),
+    Quinn(Box<Baseline>),
+}
+
+impl Side {
+    pub(crate) fn of(controller: &dyn Controller) -> Self {
+        if let Some(media) = Media::of(controller.clone_box()) {
+            return Self::Giusto(media);
+        }
+        let own = controller.clone_box().into_any().downcast();
+        Self::Quinn(own.expect("the only other controller"))
+    }
+
+    pub(crate) fn media(&self) -> Media {
+        match self {
+            Self::Giusto(media) => media.clone(),
+            Self::Quinn(baseline) => baseline.media(),
+        }
+    }
+
+    pub(crate) fn tick(&self, now: Instant) {
+        match self {
+            Self::Giusto(media) => media.tick(now),
+            Self::Quinn(baseline) => baseline.tick(now),
+        }
+    }
+
+    pub(crate) fn frame_rate(&self) -> DataRate {
+        match self {
+            Self::Giusto(media) => media.frame_rate(),
+            Self::Quinn(baseline) => baseline.frame_rate(),
+        }
+    }
+}
 
 /// Makes controllers of quinn that an application can ask for a rate.
 pub(crate) struct Observed {
@@ -93,16 +130,16 @@ impl Baseline {
         self.meter.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn media(&self) -> Media {
+    fn media(&self) -> Media {
         Media::from(&self.shadow)
     }
 
-    pub(crate) fn tick(&self, now: Instant) {
+    fn tick(&self, now: Instant) {
         let (waiting, oldest) = self.media().waiting(now);
         self.meter().step(now, waiting, oldest);
     }
 
-    pub(crate) fn frame_rate(&self) -> DataRate {
+    fn frame_rate(&self) -> DataRate {
         DataRate::from_bps(self.meter().rate as u64)
     }
 }

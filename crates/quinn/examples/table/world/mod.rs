@@ -15,6 +15,7 @@ use giusto_quinn::{DataRate, GiustoConfig, Limits};
 use giusto_sim::{
     link::{
         LinkConfig,
+        delay::Jitter,
         loss::Loss,
         queue::{DropTail, Limit},
         rate::RateProfile,
@@ -40,6 +41,7 @@ use baseline::Observed;
 use peer::{Peer, Role, address};
 
 /// A call, and what crosses its way.
+#[expect(clippy::struct_excessive_bools, reason = "each is a choice of its own")]
 #[derive(Debug, Clone)]
 pub(crate) struct Call {
     /// A controller of giusto, or `quinn:newreno`, `quinn:cubic` or `quinn:bbr`.
@@ -58,6 +60,10 @@ pub(crate) struct Call {
     pub(crate) seed: u64,
     /// Whether the peer acknowledges each packet at once.
     pub(crate) fast_acknowledgements: bool,
+    /// The way back adds up to so much to its delay, in order.
+    pub(crate) jitter_back: Option<TimeDelta>,
+    /// Whether the peer tells when packets arrived.
+    pub(crate) receive_timestamps: bool,
 }
 
 /// A frame, with times since the start.
@@ -155,6 +161,8 @@ impl Call {
             seconds: 60,
             seed,
             fast_acknowledgements: true,
+            jitter_back: None,
+            receive_timestamps: false,
         }
     }
 
@@ -180,7 +188,8 @@ impl Call {
             loss: if self.loss > 0.0 { Loss::Random(self.loss) } else { Loss::None },
             ..LinkConfig::default()
         };
-        let back = LinkConfig { delay: delay.into(), ..LinkConfig::default() };
+        let jitter = self.jitter_back.map(|max| Jitter::Uniform { max });
+        let back = LinkConfig { delay: delay.into(), jitter, ..LinkConfig::default() };
         let queue = Box::new(DropTail::new(self.queue));
         simulation.add_link("there", (near, far), &there, queue).expect("a link");
         simulation
@@ -200,9 +209,12 @@ impl Call {
         let sender =
             Sender::new(choice, Arc::clone(&log), random::stream(self.seed, "frames"), (origin, end));
         let role = Role::Sender(Box::new(sender));
-        let sender = simulation.add_agent(Box::new(Peer::new(client, Some(connection), origin, to, role)));
+        let arrivals = self.receive_timestamps.then(peer::Arrivals::default);
+        let sender = Peer::new(client, Some(connection), origin, to, role).with_arrivals(arrivals.clone());
+        let sender = simulation.add_agent(Box::new(sender));
         let role = Role::Receiver(Box::new(Receiver::new(Arc::clone(&log), origin)));
-        let receiver = simulation.add_agent(Box::new(Peer::new(server, None, origin, fro, role)));
+        let receiver = Peer::new(server, None, origin, fro, role).with_arrivals(arrivals);
+        let receiver = simulation.add_agent(Box::new(receiver));
         simulation.deliver(to, receiver);
         simulation.deliver(fro, sender);
         if self.beside_cubic {

@@ -4,10 +4,12 @@ use std::{
     collections::VecDeque,
     fmt,
     net::{Ipv4Addr, SocketAddr},
+    sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 
 use bytes::BytesMut;
+use giusto_quinn::Media;
 use giusto_session::media::{DatagramHead, Payload};
 use giusto_sim::{
     packet::{FlowId, Packet},
@@ -24,6 +26,10 @@ pub(crate) enum Role {
     Receiver(Box<Receiver>),
 }
 
+/// Datagrams that have arrived, of which the sender was not told: when each left, its bytes, when it arrived. They stand for the receive
+/// timestamps that quinn does not have.
+pub(crate) type Arrivals = Arc<Mutex<VecDeque<(Instant, u64, Instant)>>>;
+
 /// An endpoint with one connection.
 pub(crate) struct Peer {
     pub(crate) endpoint: Endpoint,
@@ -31,6 +37,7 @@ pub(crate) struct Peer {
     pub(crate) origin: Instant,
     pub(crate) flow: FlowId,
     pub(crate) role: Role,
+    arrivals: Option<Arrivals>,
     outgoing: VecDeque<(Vec<u8>, Ecn)>,
     /// The next deadline of quinn or the application.
     due: Option<Timestamp>,
@@ -55,11 +62,40 @@ impl Peer {
         flow: FlowId,
         role: Role,
     ) -> Self {
-        Self { endpoint, connection, origin, flow, role, outgoing: VecDeque::new(), due: None }
+        Self {
+            endpoint,
+            connection,
+            origin,
+            flow,
+            role,
+            arrivals: None,
+            outgoing: VecDeque::new(),
+            due: None,
+        }
+    }
+
+    pub(crate) fn with_arrivals(self, arrivals: Option<Arrivals>) -> Self {
+        Self { arrivals, ..self }
     }
 
     fn instant(&self, now: Timestamp) -> Instant {
         self.origin + Duration::from_nanos(now.as_nanos())
+    }
+
+    /// The receiver notes the arrival of a datagram that left at `sent`; the sender hears of those before its peer sent this one.
+    fn note_arrivals(&self, now: Instant, sent: Instant, bytes: usize) {
+        let Some(arrivals) = &self.arrivals else { return };
+        let mut arrivals = arrivals.lock().expect("no panic");
+        if matches!(self.role, Role::Receiver(_)) {
+            arrivals.push_back((sent, bytes as u64, now));
+            return;
+        }
+        let Some((_, connection)) = &self.connection else { return };
+        let Some(media) = Media::of(connection.congestion_state().clone_box()) else { return };
+        while let Some((left, bytes, at)) = arrivals.front().copied().filter(|(_, _, at)| *at <= sent) {
+            arrivals.pop_front();
+            media.on_arrival(left, bytes, at.saturating_duration_since(self.origin));
+        }
     }
 
     /// Passes events on, and lets the application do what is due.
@@ -96,6 +132,7 @@ impl Agent for Peer {
             Ecn::Ce => Some(EcnCodepoint::Ce),
         };
         let (bytes, mut answer) = (BytesMut::from(&payload.to_vec()[..]), Vec::new());
+        self.note_arrivals(now, self.instant(packet.sent), bytes.len());
         match self.endpoint.handle(now, address(from_server), None, ecn, bytes, &mut answer) {
             Some(DatagramEvent::ConnectionEvent(_, event)) => {
                 if let Some((_, connection)) = &mut self.connection {
