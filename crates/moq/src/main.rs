@@ -10,7 +10,8 @@
 //!
 //! The publisher sends files of VP8 or H.264, the same video at several rates, or frames made to the target rate. Each group begins with a
 //! key frame and is a stream. The watcher prints goodput and the delay of frames, from capture to their last byte: both must run on one
-//! machine. `cubic` instead of a controller's name is quinn's own. `publish.rs` and `quic::tend` are the parts to copy into a program.
+//! machine. `quinn:cubic` is quinn's own controller. `publish.rs` and `quic::tend` are the parts to copy into a program. `examples/table`
+//! compares controllers in virtual time.
 //!
 //! # What moq-net 0.3 permits from outside
 //!
@@ -22,7 +23,12 @@
 //! - Datagrams of an unknown subscription are dropped: these are the padding of probes.
 #![allow(clippy::disallowed_methods, reason = "a program on real time")]
 
+#[path = "../../quinn/examples/table/world/baseline.rs"]
+mod baseline;
 mod film;
+#[cfg(test)]
+#[path = "../examples/table/net.rs"]
+mod net;
 mod publish;
 mod quic;
 mod relay;
@@ -31,6 +37,9 @@ mod tests;
 #[path = "../../quinn/examples/frames/tls.rs"]
 mod tls;
 mod watch;
+#[cfg(test)]
+#[path = "../examples/table/world.rs"]
+mod world;
 
 use std::{env, fs, time::Duration};
 
@@ -45,7 +54,7 @@ async fn main() -> Result<(), Error> {
     match words.as_slice() {
         ["relay", address] => relay::Relay::bind(address.parse()?)?.run().await,
         ["watch", address] => {
-            println!("{}", watch::Figures::of(&watch::watch(address.parse()?).await?));
+            println!("{}", watch::Figures::of(&watch::watch(&quic::client()?, address.parse()?).await?));
             Ok(())
         }
         ["publish", address, controller, seconds, files @ ..] => {
@@ -53,8 +62,10 @@ async fn main() -> Result<(), Error> {
             let film = if files.is_empty() { Film::made() } else { Film::of_files(&files)? };
             let duration = Duration::try_from_secs_f64(seconds.parse()?)?;
             let sent =
-                publish::publish(address.parse()?, controller, film, duration, |text| println!("{text}"))
-                    .await?;
+                publish::publish(&quic::client()?, address.parse()?, controller, film, duration, |text| {
+                    println!("{text}");
+                })
+                .await?;
             println!("{sent}");
             Ok(())
         }

@@ -3,15 +3,15 @@
 use std::{
     fmt,
     net::SocketAddr,
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    sync::LazyLock,
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use giusto_quinn::{DataRate, Media};
 use moq_net::{Client, Timescale, Timestamp, group, origin, time, track};
-use quinn::{Connection, VarInt};
+use quinn::{Endpoint, VarInt};
 use web_transport_quinn::Session;
 
-use crate::{Error, film::Film, quic};
+use crate::{Error, baseline::Side, film::Film, quic};
 
 /// The names of the broadcast and its track.
 pub(crate) const BROADCAST: &str = "film";
@@ -43,20 +43,23 @@ impl fmt::Display for Published {
     }
 }
 
-/// The time of capture, by the system's clock.
+/// The time of capture, by the system's clock when the program began, and the clock of the connections since then.
 pub(crate) fn now() -> Duration {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+    static START: LazyLock<(Duration, std::time::Instant)> =
+        LazyLock::new(|| (SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(), quic::now()));
+    START.0 + quic::now().saturating_duration_since(START.1)
 }
 
 /// Publishes `film` for `duration` by a relay, and calls `report` each second.
 pub(crate) async fn publish(
+    endpoint: &Endpoint,
     relay: SocketAddr,
     controller: &str,
     mut film: Film,
     duration: Duration,
     mut report: impl FnMut(String),
 ) -> Result<Published, Error> {
-    let (endpoint, connection) = quic::connect(relay, controller).await?;
+    let connection = quic::connect(endpoint, relay, controller).await?;
     tokio::spawn(quic::tend(connection.clone()));
     let (origin, driver) = origin::Producer::new(origin::Config::new(moq_net::Hop::random()));
     let origin_driver = tokio::spawn(time::run(driver));
@@ -64,40 +67,39 @@ pub(crate) async fn publish(
     let info = track::Info::default().with_timescale(Timescale::MICRO).with_max_age(MAX_AGE);
     let track = broadcast.create_track(TRACK, info)?;
     let client = Client::new().with_publisher(&origin);
-    let (session, driver) = client.connect(Instant::now(), Session::raw(connection.clone())).await?;
+    let (session, driver) = client.connect(quic::now(), Session::raw(connection.clone())).await?;
     let session_driver = tokio::spawn(time::run(driver));
     // Frames that nobody wants are not sent: the film begins with the first subscription.
     tokio::time::timeout(Duration::from_secs(10), track.used()).await??;
 
-    let media = Media::of(connection.congestion_state());
+    let side = Side::of(&*connection.congestion_state());
+    let media = side.media();
     let mut published = Published::default();
     let mut frames = tokio::time::interval(film.interval());
-    let begin = Instant::now();
+    let begin = quic::now();
     let mut second = 0;
     let mut group: Option<group::Producer> = None;
-    while begin.elapsed() < duration && connection.close_reason().is_none() {
+    while quic::now() < begin + duration && connection.close_reason().is_none() {
         frames.tick().await;
-        let at = Instant::now();
-        let rate = frame_rate(&connection, media.as_ref());
-        if begin.elapsed().as_secs() >= second {
-            let reason = media.as_ref().map(Media::decision_text).unwrap_or_default();
+        let at = quic::now();
+        let rate = side.frame_rate().min(quic::MAX_RATE);
+        if (at - begin).as_secs() >= second {
+            let reason = if matches!(side, Side::Giusto(_)) { media.decision_text() } else { String::new() };
             report(format!("{second} s: {:.0} kbit/s; {published}; {reason}", rate.as_bps() as f64 / 1e3));
             second += 1;
         }
-        if let Some(media) = &media {
-            if media.waiting(at).1 > GIVE_UP
-                && let Some(late) = group.take()
-            {
-                late.abort(moq_net::Error::Old)?;
-                media.on_discarded();
-                film.request_key_frame();
-                published.given_up += 1;
-            }
-            if media.should_skip(at) {
-                film.skip();
-                published.skipped += 1;
-                continue;
-            }
+        if media.waiting(at).1 > GIVE_UP
+            && let Some(late) = group.take()
+        {
+            late.abort(moq_net::Error::Old)?;
+            media.on_discarded();
+            film.request_key_frame();
+            published.given_up += 1;
+        }
+        if media.should_skip(at) {
+            film.skip();
+            published.skipped += 1;
+            continue;
         }
         let Some(frame) = film.next_frame(rate) else { break };
         if frame.is_key || group.is_none() {
@@ -111,9 +113,7 @@ pub(crate) async fn publish(
         }
         published.frames += 1;
         published.bytes += frame.bytes.len() as u64;
-        if let Some(media) = &media {
-            media.on_frame(at, frame.bytes.len());
-        }
+        media.on_frame(at, frame.bytes.len());
         if let Some(group) = &mut group {
             group.write_frame(Timestamp::from_micros(now().as_micros() as u64)?, frame.bytes)?;
         }
@@ -130,16 +130,4 @@ pub(crate) async fn publish(
     session_driver.abort();
     origin_driver.abort();
     Ok(published)
-}
-
-/// The rate of frames. Quinn's own controllers tell a window: the rate that fills it, less a tenth.
-fn frame_rate(connection: &Connection, media: Option<&Media>) -> DataRate {
-    let rate = media.map_or_else(
-        || {
-            let path = connection.stats().path;
-            DataRate::from_bps((path.cwnd as f64 * 8.0 / path.rtt.as_secs_f64().max(1e-3) * 0.9) as u64)
-        },
-        Media::frame_rate,
-    );
-    rate.min(quic::MAX_RATE)
 }

@@ -1,6 +1,6 @@
 //! A relay: whatever one session publishes, the others can subscribe to.
 
-use std::{net::SocketAddr, time::Instant};
+use std::net::SocketAddr;
 
 use moq_net::{Server, origin, time};
 use quinn::Endpoint;
@@ -13,7 +13,7 @@ pub(crate) struct Relay(pub(crate) Endpoint);
 
 impl Relay {
     pub(crate) fn bind(address: SocketAddr) -> Result<Self, Error> {
-        Ok(Self(quic::server(address, "tempo")?))
+        Ok(Self(Endpoint::server(quic::server("tempo")?, address)?))
     }
 
     /// Runs until its endpoint is closed.
@@ -26,7 +26,7 @@ impl Relay {
                 let connection = incoming.await?;
                 tokio::spawn(quic::tend(connection.clone()));
                 let server = Server::new().with_origin(origin);
-                let (session, driver) = server.accept(Instant::now(), Session::raw(connection)).await?;
+                let (session, driver) = server.accept(quic::now(), Session::raw(connection)).await?;
                 time::run(driver).await;
                 drop(session);
                 Ok::<_, Error>(())

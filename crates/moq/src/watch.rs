@@ -1,13 +1,10 @@
 //! The subscriber.
 
-use std::{
-    fmt,
-    net::SocketAddr,
-    time::{Duration, Instant},
-};
+use std::{fmt, net::SocketAddr, time::Duration};
 
 use bytes::Bytes;
 use moq_net::{Client, group, origin, time, track::Subscription};
+use quinn::Endpoint;
 use tokio::sync::mpsc;
 use web_transport_quinn::Session;
 
@@ -31,13 +28,13 @@ pub(crate) struct Frame {
 }
 
 /// Subscribes by a relay until the track ends. Frames are in the order of their capture.
-pub(crate) async fn watch(relay: SocketAddr) -> Result<Vec<Frame>, Error> {
-    let (_endpoint, connection) = quic::connect(relay, "tempo").await?;
+pub(crate) async fn watch(endpoint: &Endpoint, relay: SocketAddr) -> Result<Vec<Frame>, Error> {
+    let connection = quic::connect(endpoint, relay, "tempo").await?;
     tokio::spawn(quic::tend(connection.clone()));
     let (origin, driver) = origin::Producer::new(origin::Config::new(moq_net::Hop::random()));
     let origin_driver = tokio::spawn(time::run(driver));
     let client = Client::new().with_subscriber(origin.clone());
-    let (session, driver) = client.connect(Instant::now(), Session::raw(connection)).await?;
+    let (session, driver) = client.connect(quic::now(), Session::raw(connection)).await?;
     let session_driver = tokio::spawn(time::run(driver));
     let track = origin.consume().routed_broadcast(BROADCAST).await?.track(TRACK)?;
     let mut groups = track.subscribe(Subscription::default().with_max_age(MAX_AGE)).await?;
