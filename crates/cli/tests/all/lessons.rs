@@ -165,7 +165,9 @@ fn every_scene_of_every_lesson_fits_both_windows() {
             if browser.evaluate("document.querySelector('.card-of pre') !== null") == true {
                 break;
             }
-            browser.evaluate("(document.querySelector('[data-guess]') ?? document.querySelector('.next')).click();");
+            browser.evaluate(
+                "(document.querySelector('[data-guess]') ?? document.querySelector('.next')).click();",
+            );
         }
     }
     assert_eq!(cut, [""; 0]);
