@@ -1,7 +1,8 @@
 //! Calls of `examples/call.py` across `giusto link`, in real time and at the same time.
 //!
 //! `GIUSTO` names the program; otherwise it is that of the repository's `target`, or the one in `PATH`. Beside them, a call of two
-//! `webrtcbin`s over loopback: `examples/webrtc.py`.
+//! `webrtcbin`s over loopback: `examples/webrtc.py`; and one of `webrtcsink` and `webrtcsrc` across a link: `examples/webrtcsink.py`. It
+//! needs the feature `rtpgccbwe`, and gst-plugin-webrtc in `GST_PLUGIN_PATH`.
 
 #![allow(
     clippy::unwrap_used,
@@ -117,6 +118,12 @@ fn example(name: &str) -> Command {
     };
     command.arg(here("examples").join(name)).env("GST_PLUGIN_PATH", plugins()).stdout(Stdio::null());
     command
+}
+
+/// Ours and those of `GST_PLUGIN_PATH`.
+fn plugin_path() -> OsString {
+    let others = env::var_os("GST_PLUGIN_PATH").unwrap_or_default();
+    env::join_paths(env::split_paths(&others).chain([plugins().to_owned()])).unwrap()
 }
 
 /// One end of a call.
@@ -239,6 +246,72 @@ fn the_encoder_follows_the_link_down_and_up_again() {
         assert!((0.1..150.0).contains(queue_delay), "{controller}: {figures:?}");
         assert!((30.0..350.0).contains(frame_delay), "{controller}: {figures:?}");
         assert!(*lost_frames < 0.05, "{controller}: {figures:?}");
+    }
+}
+
+#[test]
+fn webrtcsink_follows_the_link_down_and_up_again() {
+    const NAME: &str = "a call of webrtcsink";
+    const PORT: u16 = 41_730;
+    if !cfg!(feature = "rtpgccbwe") || !has("Gst GstNet GstRtp", "webrtcsink webrtcsrc x264enc nicesink") {
+        return skipped(NAME, "it needs --features rtpgccbwe, and gst-plugin-webrtc in GST_PLUGIN_PATH");
+    }
+    let link = || {
+        let mut link = Command::new(giusto());
+        link.arg("link")
+            .arg(here("tests/steps.toml"))
+            .args(["--from", "sender", "--to", "receiver", "--json"]);
+        link
+    };
+    if !runs(link().args(["--", "true"])) {
+        return skipped(NAME, "giusto link cannot make its namespaces: build giusto, and be root");
+    }
+    let out = env::temp_dir().join(format!("giustobwe-webrtcsink-{}", std::process::id()));
+    fs::create_dir_all(&out).unwrap();
+    let end = |role: &str, seconds: u32| {
+        let script = here("examples/webrtcsink.py");
+        let to = out.join(role);
+        format!(
+            "exec /usr/bin/python3 {} {role} $GIUSTO_NEAR:{PORT} --duration {seconds} --out {} > {}.log 2>&1",
+            script.display(),
+            to.display(),
+            to.display()
+        )
+    };
+    // The sender has the signalling server.
+    let far = format!("sleep 2; {}", end("receive", 28));
+    let mut call = link();
+    call.args(["--far", &far, "--", "sh", "-c", &end("send", 31)]).env("GST_PLUGIN_PATH", plugin_path());
+    let found = call.output().unwrap();
+    let log = |role: &str| fs::read_to_string(out.join(format!("{role}.log"))).unwrap_or_default();
+    // 3 says that the machine was late, which is judged below.
+    let ended = matches!(found.status.code(), Some(0 | 3));
+    assert!(ended, "{found:?}, {}, {}", log("send"), log("receive"));
+    let read = |role| serde_json::from_slice::<Value>(&fs::read(out.join(role)).unwrap()).unwrap();
+    let (sent, received) = (read("send"), read("receive"));
+    let result: Value = serde_json::from_slice(&found.stdout).unwrap();
+    let _ = fs::remove_dir_all(&out);
+    let number = |value: &Value| value.as_f64().unwrap();
+    let lateness = number(&result["real_time"]["lateness_us"]["p99"]);
+    if lateness > 20e3 {
+        return skipped(NAME, &format!("the machine is too busy: {} ms late at p99", lateness / 1e3));
+    }
+    let begin = number(&sent["begin"]);
+    let within = |rows: &Value, (from, to): (f64, f64)| -> Vec<f64> {
+        let rows = rows.as_array().unwrap().iter();
+        rows.filter(|row| (begin + from..begin + to).contains(&number(&row[0])))
+            .map(|row| number(&row[1]))
+            .collect()
+    };
+    // The link began before the sender, by up to a second or two.
+    for (span, (min, max)) in
+        [(5.0, 7.0), (12.0, 17.0), (23.0, 28.0)].into_iter().zip([(0.8, 2.95), (0.6, 0.99), (1.6, 2.95)])
+    {
+        let estimates = within(&sent["estimates"], span);
+        let estimate = estimates.iter().sum::<f64>() / estimates.len() as f64 * 1e-6;
+        let arrived = within(&received["packets"], span).iter().sum::<f64>() * 8e-6 / (span.1 - span.0);
+        assert!((min..max).contains(&arrived), "{arrived} Mbit/s of {estimate} in {span:?}");
+        assert!((0.6..1.3).contains(&(arrived / estimate)), "{arrived} Mbit/s of {estimate} in {span:?}");
     }
 }
 
