@@ -12,7 +12,7 @@ def main():
     args = peer.arguments(__doc__)
     browser = peer.Peer(args.mode, args.camera)
     try:
-        offer = browser.call("offer", peer.address("GIUSTO_NEAR"), args.mode in peer.WITHOUT_FEC)
+        offer = browser.call("offer", peer.address("GIUSTO_NEAR"), args.mode in peer.WITHOUT_FEC, args.max_rate)
         peer.wait_for(args.dir / "far.ready", 120)
         if args.start is not None:
             # The far end checks the path as soon as it has the offer.

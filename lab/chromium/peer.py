@@ -212,6 +212,7 @@ def arguments(description):
         help="start of the call, in seconds of link time [default: as soon as both browsers are ready]",
     )
     parser.add_argument("--seconds", type=float, default=60.0, help="length of the call [default: 60]")
+    parser.add_argument("--max-rate", type=int, help="of the encoder, in bit/s [default: Chromium's, 1.7 Mbit/s]")
     parser.add_argument("--camera", help="film for the fake camera, Y4M [default: Chromium's own pictures]")
     return parser.parse_args()
 

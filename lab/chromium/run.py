@@ -27,7 +27,18 @@ SEEDS = (1, 2, 3, 4, 5)
 ATTEMPTS = 3
 
 STEADY = (("start", 0, 10), ("then", 10, 60))
-STEPS = (("1.5", 0, 20), ("0.5", 20, 40), ("1.5 again", 40, 60))
+
+
+def steps(high, low, max_rate_bps=None):
+    """A link whose rate falls for 20 s; the rates are in Mbit/s."""
+    rate = f'[["0 s", "{high} Mbit/s"], ["35 s", "{low} Mbit/s"], ["55 s", "{high} Mbit/s"]]'
+    return {
+        "name": f"{high}, {low}, {high} Mbit/s",
+        "settings": (f"bottleneck.rate={{ steps = {rate} }}",),
+        "phases": ((f"{high}", 0, 20), (f"{low}", 20, 40), (f"{high} again", 40, 60)),
+        # Of the encoder; Chromium's own is 1.7 Mbit/s at this size.
+        "max_rate_bps": max_rate_bps,
+    }
 
 
 def steady(name, *settings):
@@ -39,16 +50,11 @@ CASES = (
     steady("0.6 Mbit/s", "bottleneck.rate=600 kbit/s"),
     steady("1 Mbit/s", "bottleneck.rate=1 Mbit/s"),
     steady("1.5 Mbit/s", "bottleneck.rate=1.5 Mbit/s"),
-    {
-        "name": "1.5, 0.5, 1.5 Mbit/s",
-        "settings": (
-            'bottleneck.rate={ steps = [["0 s", "1.5 Mbit/s"], ["35 s", "500 kbit/s"], ["55 s", "1.5 Mbit/s"]] }',
-        ),
-        "phases": STEPS,
-    },
+    steps(1.5, 0.5),
+    steps(3, 1, max_rate_bps=4_000_000),
     steady("1 Mbit/s, 5 % loss", "bottleneck.rate=1 Mbit/s", "bottleneck.loss=0.05"),
 )
-SOME = ("1 Mbit/s", "1.5, 0.5, 1.5 Mbit/s", "1 Mbit/s, 5 % loss")
+SOME = ("1 Mbit/s", "1.5, 0.5, 1.5 Mbit/s", "3, 1, 3 Mbit/s", "1 Mbit/s, 5 % loss")
 # For each mode of Chromium: the settings of the flow in the simulator, and the cases.
 TWCC = ("call.controller=gcc:libwebrtc", "call.feedback=transport-wide")
 MODES = {
@@ -120,6 +126,8 @@ def call(args, case, mode, folder, name):
         made.mkdir(parents=True)
         end = [str(made), "--mode", mode, "--start", str(START_S), "--seconds", str(SECONDS)]
         near = [sys.executable, str(HERE / "near.py"), *end, "--camera", str(args.film)]
+        if case.get("max_rate_bps"):
+            near += ["--max-rate", str(case["max_rate_bps"])]
         # The shell is replaced, so that far.py itself receives the signal that ends it.
         far = "exec " + shlex.join([sys.executable, str(HERE / "far.py"), *end])
         line = [args.giusto, "link", str(HERE / "call.toml"), "--realtime", "--out", str(made / "link"), "--far", far]
@@ -145,9 +153,11 @@ def simulate(args, case, flow, folder, seed, window_s):
     """The figures of the same call in the simulator."""
     made = folder / f"sim-{seed}"
     made.mkdir(parents=True, exist_ok=True)
+    max_rate_bps = case.get("max_rate_bps")
+    most = [f"call.video.max={max_rate_bps} bit/s"] if max_rate_bps else []
     line = [args.giusto, "sim", str(HERE / "call.toml"), "--seed", str(seed), "--out", str(made), "--trace", "csv"]
     subprocess.run(
-        [*line, *sets((*case["settings"], *flow))], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        [*line, *sets((*case["settings"], *flow, *most))], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     )
     trace = made / "trace.csv"
     with trace.open(encoding="utf-8", newline="") as file:
