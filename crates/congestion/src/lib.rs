@@ -57,6 +57,8 @@ mod shared_queue;
 mod table;
 mod target;
 pub mod tempo;
+#[cfg(test)]
+mod testing;
 mod words;
 
 pub use algorithm::{Algorithm, UnknownAlgorithm};

@@ -152,10 +152,7 @@ mod tests {
     use giusto_units::DataSize;
 
     use super::*;
-
-    fn at(ms: u64) -> Timestamp {
-        Timestamp::from_nanos(ms * 1_000_000)
-    }
+    use crate::testing::at;
 
     const SIZE: u64 = 1000;
 

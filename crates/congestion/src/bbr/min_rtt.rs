@@ -47,10 +47,7 @@ impl MinRtt {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn at(ms: u64) -> Timestamp {
-        Timestamp::from_nanos(ms * 1_000_000)
-    }
+    use crate::testing::at;
 
     #[test]
     fn a_probe_is_due_after_5_s_without_a_lower_rtt_and_the_minimum_lasts_10_s() {

@@ -63,12 +63,9 @@ impl Competition {
 #[expect(clippy::float_cmp, reason = "these figures are exact")]
 mod tests {
     use super::*;
+    use crate::testing::at;
 
     const RTT: TimeDelta = TimeDelta::from_millis(100);
-
-    fn at(ms: u64) -> Timestamp {
-        Timestamp::from_nanos(ms * 1_000_000)
-    }
 
     #[test]
     fn the_inverse_grows_by_one_per_rtt_and_is_halved_by_a_loss() {

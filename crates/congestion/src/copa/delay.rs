@@ -117,14 +117,7 @@ mod tests {
 
     use super::*;
     use crate::feedback::SentPacket;
-
-    fn at(ms: u64) -> Timestamp {
-        Timestamp::from_nanos(ms * 1_000_000)
-    }
-
-    fn ms(ms: i64) -> TimeDelta {
-        TimeDelta::from_millis(ms)
-    }
+    use crate::testing::{at, ms};
 
     /// One packet each 10 ms with this queueing delay, 20 ms each way, the receiver's clock 1000 s ahead. A report each 50 ms.
     fn after(count: u64, queue: impl Fn(u64) -> u64) -> PathDelay {

@@ -215,14 +215,11 @@ impl Packets {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::at;
 
     const SIZE: DataSize = DataSize::from_bytes(1000);
     const PACKET: OutgoingPacket =
         OutgoingPacket { transport_sequence: None, rtp: None, size: SIZE, probe: None };
-
-    fn at(ms: u64) -> Timestamp {
-        Timestamp::from_nanos(ms * 1_000_000)
-    }
 
     fn arrived(ms: u64) -> PeerTimestamp {
         PeerTimestamp::from_nanos(ms * 1_000_000)

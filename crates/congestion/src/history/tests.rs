@@ -7,17 +7,14 @@ use giusto_rtp::{
         ReceptionTime, Remb, ReportBlock, ScreamFeedback, StreamFeedback, TransportFeedback,
     },
 };
-use giusto_units::{DataRate, DataSize, Ecn, PeerTimestamp, TimeDelta, Timestamp};
+use giusto_units::{DataRate, DataSize, Ecn, PeerTimestamp, TimeDelta};
 use proptest::prelude::*;
 
 use super::{History, OutgoingPacket, RtpId};
 use crate::feedback::{Extension, Feedback, LossReport, PacketReport};
+use crate::testing::at;
 
 const SIZE: DataSize = DataSize::from_bytes(1000);
-
-fn at(millis: u64) -> Timestamp {
-    Timestamp::from_nanos(millis * 1_000_000)
-}
 
 const SSRC: u32 = 7;
 /// Sequence number of the first packet, shortly before the wrap.

@@ -69,10 +69,7 @@ impl QueueingDelay {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const fn ms(ms: i64) -> TimeDelta {
-        TimeDelta::from_millis(ms)
-    }
+    use crate::testing::ms;
 
     fn at(seconds: f64) -> Timestamp {
         Timestamp::ZERO + TimeDelta::from_seconds_f64(seconds)

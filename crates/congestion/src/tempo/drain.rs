@@ -185,10 +185,7 @@ pub(super) fn horizon(path: &Path) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const fn ms(ms: i64) -> TimeDelta {
-        TimeDelta::from_millis(ms)
-    }
+    use crate::testing::ms;
 
     fn at(path: Path, time: i64, queue: i64) -> Path {
         Path { now: Timestamp::ZERO + ms(time), queue: Some(ms(queue)), queue_ahead: ms(queue), ..path }

@@ -146,12 +146,9 @@ impl Losses {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::at;
 
     const SETTLE: TimeDelta = TimeDelta::from_millis(100);
-
-    fn at(ms: u64) -> Timestamp {
-        Timestamp::from_nanos(ms * 1_000_000)
-    }
 
     #[test]
     fn the_ratio_is_that_of_a_second_that_has_settled() {

@@ -1,6 +1,6 @@
 //! The laws of the paper with numbers computed by hand, and the controller report by report.
 
-use giusto_units::{DataRate, DataSize, Ecn, PeerTimestamp, TimeDelta, Timestamp};
+use giusto_units::{DataRate, DataSize, Ecn, PeerTimestamp, Timestamp};
 
 use crate::{
     controller::Controller,
@@ -11,15 +11,8 @@ use crate::{
     feedback::{Feedback, PacketReport, QueueState, SentPacket},
     limits::Limits,
     target::Cause,
+    testing::{at, ms},
 };
-
-const fn ms(ms: i64) -> TimeDelta {
-    TimeDelta::from_millis(ms)
-}
-
-fn at(ms: u64) -> Timestamp {
-    Timestamp::from_nanos(ms * 1_000_000)
-}
 
 fn assert_near(found: f64, expected: f64) {
     assert!((found - expected).abs() <= 1e-6 * expected.abs().max(1.0), "{found} instead of {expected}");

@@ -11,12 +11,8 @@ use crate::{
     limits::Limits,
     shared_queue::{self, Flow, PACKET, Path},
     target::{Cause, Decision, Target},
+    testing::limits,
 };
-
-fn limits(min: u64, start: u64, max: u64) -> Limits {
-    let [min, start, max] = [min, start, max].map(|kbps| DataRate::from_bps(kbps * 1000));
-    Limits { min, start, max }
-}
 
 fn copa() -> Algorithm {
     "copa".parse().unwrap()

@@ -8,19 +8,11 @@ use crate::{
     algorithm::Algorithm,
     closed_loop::{Outcome, Scenario, run, run_paced, run_with},
     limits::{Limits, Options},
+    testing::{kbps, limits},
 };
 
 fn kind() -> Algorithm {
     "gcc:libwebrtc+giusto".parse().unwrap()
-}
-
-fn limits(min: u64, start: u64, max: u64) -> Limits {
-    let [min, start, max] = [min, start, max].map(|kbps| DataRate::from_bps(kbps * 1000));
-    Limits { min, start, max }
-}
-
-fn kbps(kbps: u64) -> DataRate {
-    DataRate::from_bps(kbps * 1000)
 }
 
 fn ms(millis: u64) -> Timestamp {

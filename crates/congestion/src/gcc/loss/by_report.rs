@@ -380,14 +380,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-
-    fn at(millis: u64) -> Timestamp {
-        Timestamp::from_nanos(millis * 1_000_000)
-    }
-
-    fn kbps(kbps: u64) -> DataRate {
-        DataRate::from_bps(kbps * 1000)
-    }
+    use crate::testing::{at, kbps};
 
     fn report(lost: f64, expected_packets: u64) -> LossReport {
         LossReport { ratio: lost / expected_packets as f64, expected_packets }

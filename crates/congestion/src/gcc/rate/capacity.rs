@@ -88,11 +88,8 @@ fn from_kbps(kbps: f64) -> DataRate {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::kbps;
     use proptest::prelude::*;
-
-    fn kbps(kbps: u64) -> DataRate {
-        DataRate::from_bps(kbps * 1000)
-    }
 
     #[test]
     fn one_sample_is_the_mean_with_the_minimum_deviation() {

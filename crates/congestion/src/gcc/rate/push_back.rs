@@ -169,13 +169,10 @@ impl PushBack {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::at;
 
     const TARGET: DataRate = DataRate::from_bps(800_000);
     const MIN: DataRate = DataRate::from_bps(30_000);
-
-    fn at(ms: u64) -> Timestamp {
-        Timestamp::from_nanos(ms * 1_000_000)
-    }
 
     fn bytes(bytes: u64) -> DataSize {
         DataSize::from_bytes(bytes)

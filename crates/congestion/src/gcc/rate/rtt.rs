@@ -153,14 +153,7 @@ mod tests {
 
     use super::*;
     use crate::feedback::SentPacket;
-
-    fn at(ms: u64) -> Timestamp {
-        Timestamp::from_nanos(ms * 1_000_000)
-    }
-
-    fn ms(ms: i64) -> TimeDelta {
-        TimeDelta::from_millis(ms)
-    }
+    use crate::testing::{at, ms};
 
     const RATE: DataRate = DataRate::from_bps(100_000);
 

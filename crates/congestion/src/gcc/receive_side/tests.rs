@@ -2,10 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::gcc::{delay::DelayConfig, rate::AimdConfig};
-
-fn at(ms: u64) -> Timestamp {
-    Timestamp::from_nanos(ms * 1_000_000)
-}
+use crate::testing::at;
 
 /// A path of constant rate with an unlimited queue, and a sender at constant packet intervals.
 struct Path {

@@ -6,15 +6,8 @@ use super::*;
 use crate::{
     closed_loop::{Scenario, run},
     feedback::LossReport,
+    testing::{at, kbps},
 };
-
-fn at(ms: u64) -> Timestamp {
-    Timestamp::from_nanos(ms * 1_000_000)
-}
-
-fn kbps(kbps: u64) -> DataRate {
-    DataRate::from_bps(kbps * 1000)
-}
 
 /// Feedback with this estimate and `lost` of 100 packets lost.
 fn feedback(estimate: u64, lost: u64) -> Feedback<'static> {

@@ -1,6 +1,6 @@
 //! The equations of RFC 8698 with numbers computed by hand.
 
-use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
+use giusto_units::{DataRate, DataSize, Timestamp};
 
 use crate::{
     limits::Limits,
@@ -10,11 +10,8 @@ use crate::{
         shaping::{ShapedRates, shaped},
         signal::{aggregate, equivalent_delay, warped},
     },
+    testing::ms,
 };
-
-const fn ms(ms: i64) -> TimeDelta {
-    TimeDelta::from_millis(ms)
-}
 
 /// Table 2: 150 kbit/s to 1.5 Mbit/s.
 fn config() -> Config {

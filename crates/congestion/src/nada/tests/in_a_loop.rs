@@ -1,21 +1,16 @@
 //! The controller against a link, compared with the RFC's equilibrium and bounds.
 
-use giusto_units::{DataRate, DataSize, Ecn, PeerTimestamp, TimeDelta, Timestamp};
+use giusto_units::{DataSize, Ecn, PeerTimestamp, TimeDelta, Timestamp};
 
 use crate::{
     algorithm::Algorithm,
     closed_loop::{Outcome, Scenario, run, run_with},
     controller::Controller,
     feedback::{Feedback, PacketReport, QueueState, SentPacket},
-    limits::Limits,
     nada::{Config, DelaySamples, Nada, ReceiverConfig},
     target::{Cause, Target},
+    testing::limits,
 };
-
-fn limits(min: u64, start: u64, max: u64) -> Limits {
-    let [min, start, max] = [min, start, max].map(|kbps| DataRate::from_bps(kbps * 1000));
-    Limits { min, start, max }
-}
 
 fn nada() -> Algorithm {
     "nada".parse().unwrap()

@@ -138,10 +138,7 @@ impl Losses {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn at(ms: u64) -> Timestamp {
-        Timestamp::from_nanos(ms * 1_000_000)
-    }
+    use crate::testing::at;
 
     #[test]
     fn loss_of_3_percent_is_congestion_and_0_1_percent_is_not() {

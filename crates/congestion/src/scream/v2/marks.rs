@@ -76,12 +76,9 @@ impl Marks {
 #[expect(clippy::float_cmp, reason = "these figures are exact")]
 mod tests {
     use super::*;
+    use crate::testing::at;
 
     const ROUND: TimeDelta = TimeDelta::from_millis(50);
-
-    fn at(ms: u64) -> Timestamp {
-        Timestamp::from_nanos(ms * 1_000_000)
-    }
 
     #[test]
     fn it_rises_with_gain_1_8_and_falls_with_1_128() {

@@ -148,13 +148,10 @@ impl MediaRate {
 #[expect(clippy::float_cmp, reason = "these figures are exact")]
 mod tests {
     use super::*;
+    use crate::testing::at;
 
     const SEGMENT: DataSize = DataSize::from_bytes(1000);
     const TARGET: DataRate = DataRate::from_bps(1_200_000);
-
-    fn at(ms: u64) -> Timestamp {
-        Timestamp::from_nanos(ms * 1_000_000)
-    }
 
     /// Frames every 40 ms, examined every 10 ms. Half of a frame is sent within 10 ms and the rest in another
     /// 10 ms; `late` bytes always remain.

@@ -197,14 +197,7 @@ impl QueueDelay {
 #[expect(clippy::float_cmp, reason = "these figures are exact")]
 mod tests {
     use super::*;
-
-    fn at(ms: u64) -> Timestamp {
-        Timestamp::from_nanos(ms * 1_000_000)
-    }
-
-    fn ms(ms: i64) -> TimeDelta {
-        TimeDelta::from_millis(ms)
-    }
+    use crate::testing::{at, ms};
 
     fn feedback(delay: &mut QueueDelay, now: u64, apparent: i64) -> bool {
         delay.on_packet(at(now), ms(apparent), ms(1000));

@@ -131,13 +131,10 @@ impl Silence {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::at;
 
     const ROUND: TimeDelta = TimeDelta::from_millis(50);
     const WINDOW: DataSize = DataSize::from_bytes(9000);
-
-    fn at(ms: u64) -> Timestamp {
-        Timestamp::from_nanos(ms * 1_000_000)
-    }
 
     fn size(bytes: u64) -> DataSize {
         DataSize::from_bytes(bytes)

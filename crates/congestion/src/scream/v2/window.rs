@@ -289,10 +289,7 @@ const MAX: f64 = 1e15;
 #[expect(clippy::float_cmp, reason = "these figures are exact")]
 mod tests {
     use super::*;
-
-    fn at(ms: u64) -> Timestamp {
-        Timestamp::from_nanos(ms * 1_000_000)
-    }
+    use crate::testing::at;
 
     fn size(bytes: u64) -> DataSize {
         DataSize::from_bytes(bytes)

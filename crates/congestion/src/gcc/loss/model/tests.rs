@@ -6,6 +6,7 @@ use rand::{SeedableRng, rngs::StdRng};
 
 use super::*;
 use crate::feedback::SentPacket;
+use crate::testing::kbps;
 
 /// A packet and whether it arrived.
 pub(in crate::gcc) fn packet(sequence: u64, at: Timestamp, bytes: u64, arrived: bool) -> PacketReport {
@@ -15,10 +16,6 @@ pub(in crate::gcc) fn packet(sequence: u64, at: Timestamp, bytes: u64, arrived: 
         arrival: arrived.then(|| PeerTimestamp::from_nanos(at.as_nanos())),
         ecn: Ecn::NotEct,
     }
-}
-
-fn kbps(kbps: u64) -> DataRate {
-    DataRate::from_bps(kbps * 1000)
 }
 
 /// A sender with a model: feedback every 50 ms, acknowledged rate over the last second.

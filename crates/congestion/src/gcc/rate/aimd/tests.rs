@@ -1,12 +1,9 @@
 use super::*;
+use crate::testing::at;
 use proptest::prelude::*;
 
 fn bps(bps: u64) -> DataRate {
     DataRate::from_bps(bps)
-}
-
-fn at(ms: u64) -> Timestamp {
-    Timestamp::from_nanos(ms * 1_000_000)
 }
 
 fn seen(signal: Signal, acknowledged: Option<u64>) -> Observation {

@@ -1,16 +1,13 @@
 //! Replays packets that were also given to libwebrtc of April 2014, and small cases by hand.
 
 use super::*;
+use crate::testing::at;
 
 /// What the code of that time estimated of the same packets: case, time in ms, bit/s.
 const RECORDED: &str = include_str!("../../../../tests/vectors/rmcat_02.csv");
 
 /// Steps of the estimate's arithmetic: it had single precision there, and here double.
 const SINGLE_PRECISION: f64 = 1e-4;
-
-fn at(ms: u64) -> Timestamp {
-    Timestamp::from_nanos(ms * 1_000_000)
-}
 
 /// A sender of 30 frames per second and a link, in whole milliseconds as the code of that time needs them.
 struct Case {

@@ -9,11 +9,8 @@ use crate::{
     feedback::{Extension, Feedback, PacketReport, SentPacket},
     limits::Limits,
     scream::d00::{Config, NOTICED, ScreamD00},
+    testing::kbps,
 };
-
-fn kbps(kbps: u64) -> DataRate {
-    DataRate::from_bps(kbps * 1000)
-}
 
 fn at(millis: i64) -> Timestamp {
     Timestamp::ZERO + TimeDelta::from_millis(millis)
