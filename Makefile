@@ -30,37 +30,35 @@ test-python:
 		--config-settings=build-args="--profile dev --features giusto-cli/browser,giusto-cli/monitor,giusto-cli/voice" . && \
 	python -m pytest
 
-# Three stacks of others are outside the workspace. What they share is compiled once.
+# Three stacks of others are outside the workspace. What they share is compiled once, and clippy lints while it compiles.
 STACKS = --target-dir target/stacks
+LINTED = RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-Dwarnings
 # The GStreamer element needs libgstreamer1.0-dev. Its tests name what else they need.
 GSTREAMER = --manifest-path crates/gstreamer/Cargo.toml
 test-gstreamer:
 	@pkg-config --exists gstreamer-1.0 || { echo "SKIPPED giustobwe: libgstreamer1.0-dev is not installed"; exit 0; }; \
 	$(CARGO) fetch --quiet --locked $(GSTREAMER) || { echo "SKIPPED giustobwe: its crates cannot be fetched"; exit 0; }; \
 	$(CARGO) fmt $(GSTREAMER) --check && \
-	$(CARGO) test $(GSTREAMER) --locked $(STACKS) && \
-	$(CARGO) clippy $(GSTREAMER) --locked $(STACKS) --all-targets -- -D warnings
+	$(LINTED) $(CARGO) test $(GSTREAMER) --locked $(STACKS)
 
 # The call of two str0m peers: str0m and its cryptography take a minute and a half of processor time to compile.
 STR0M = --manifest-path crates/str0m/Cargo.toml
 test-str0m:
 	@$(CARGO) fetch --quiet --locked $(STR0M) || { echo "SKIPPED the call of str0m: its crates cannot be fetched"; exit 0; }; \
 	$(CARGO) fmt $(STR0M) --check && \
-	$(CARGO) test $(STR0M) --locked $(STACKS) && \
-	$(CARGO) clippy $(STR0M) --locked $(STACKS) --all-targets -- -D warnings
+	$(LINTED) $(CARGO) test $(STR0M) --locked $(STACKS)
 
 # Media over QUIC: moq-net needs Rust 1.91, and its crates take as long to compile.
 MOQ = --manifest-path crates/moq/Cargo.toml
 test-moq:
 	@$(CARGO) fetch --quiet --locked $(MOQ) || { echo "SKIPPED Media over QUIC: its crates cannot be fetched"; exit 0; }; \
 	$(CARGO) fmt $(MOQ) --check && \
-	$(CARGO) test $(MOQ) --locked $(STACKS) && \
-	$(CARGO) clippy $(MOQ) --locked $(STACKS) --all-targets -- -D warnings
+	$(LINTED) $(CARGO) test $(MOQ) --locked $(STACKS)
 
 lint: docs
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked --features giusto-cli/browser,giusto-cli/monitor,giusto-cli/voice -- -D warnings
-	$(CARGO) clippy -p giusto -p giusto-cli --all-targets --locked -- -D warnings
+	$(CARGO) clippy -p giusto -p giusto-cli --locked -- -D warnings
 
 docs:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
