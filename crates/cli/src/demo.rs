@@ -72,7 +72,7 @@ const RUNS: [Row; 6] = [
 ];
 
 /// Beside the calls: six datagrams a second, which disturb nothing, but whose rate is exact only after a while.
-const BESIDE: Row = (10_000, 200, Strategy::Grid, 9);
+const BESIDE: Row = (10_000, 200, Strategy::Grid, 8);
 
 /// Random seed of the calls.
 const SEED: u64 = 1;
@@ -113,7 +113,7 @@ fn in_short(name: &str, result: &RunResult) -> String {
 
 /// Holds the calls in simulation and in real time.
 fn calls(quick: bool, stop: &AtomicBool, progress: &Progress) -> anyhow::Result<Comparison> {
-    let times = if quick { [2, 4, 6] } else { [3, 6, 9] };
+    let times = if quick { [2, 4, 6] } else { [3, 5, 8] };
     let named = ["{first}", "{second}", "{end}"].into_iter().zip(times);
     let text = named.fold(CALLS.to_owned(), |text, (name, time)| text.replace(name, &time.to_string()));
     let controllers: Controllers = CONTROLLERS.parse().map_err(anyhow::Error::msg)?;
