@@ -222,3 +222,49 @@ fn a_city_is_checked_against_its_expectations() {
     let early = early.unwrap();
     assert_eq!((early.interrupted, early.checks.len(), early.duration_s), (true, 0, 2.0));
 }
+
+/// A crew with this number of threads beside the one that leads.
+struct Threads(usize);
+
+impl city::Crew for Threads {
+    fn work(&self, lead: &mut dyn FnMut(), help: &(dyn Fn() + Sync)) {
+        std::thread::scope(|scope| {
+            for _ in 0..self.0 {
+                scope.spawn(help);
+            }
+            lead();
+        });
+    }
+}
+
+/// Windows of one and of several milliseconds; files that are given up, handovers, and people who come and leave.
+#[test]
+fn a_city_does_not_depend_on_the_number_of_threads() {
+    let town = |direction, rtt| {
+        parse(&format!(
+            r#"
+            [city]
+            direction = "{direction}"
+            speed = "60 km/h"
+            users-per-cell = 0.7
+            call = "5 s"
+            evaluation = ["0 s", "5 s"]
+            base-rtt = "{rtt}"
+            files = {{ load = "6 Mbit/s", patience = "1 s" }}
+            "#
+        ))
+    };
+    for (direction, rtt) in [("downlink", "47.3 ms"), ("uplink", "40 ms"), ("downlink", "21 ms")] {
+        let scenario = town(direction, rtt).unwrap();
+        let run = |crew: &dyn city::Crew| {
+            let (run, log) = city::simulate_logged(&scenario, 3, crew, |_| Continue(())).unwrap();
+            // As text: unknown figures are NaN.
+            (run.city.figures, format!("{run:?} {log:?}"))
+        };
+        let (figures, alone) = run(&city::Alone);
+        assert!(figures.abandoned_files > 9 && figures.completed_files > 9 && figures.handovers > 9);
+        for helpers in 1..=3 {
+            assert!(run(&Threads(helpers)).1 == alone, "{direction}, {rtt}, {helpers} helpers");
+        }
+    }
+}

@@ -51,8 +51,16 @@ pub fn noise_per_block_mw(figure_db: f64) -> f32 {
     noise_mw(Deployment::RESOURCE_BLOCK_HZ, figure_db) as f32
 }
 
+/// What a scheduler reads of a user who has moved.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Moved {
+    gains: [f32; CELLS],
+    serving: usize,
+    strongest: [usize; FADING_INTERFERERS],
+}
+
 /// A user's place, heading and channels.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Terminal {
     position: Point,
     /// Direction of movement: cosine and sine.
@@ -109,6 +117,16 @@ impl Terminal {
         }
         self.update_strongest();
         is_handed_over
+    }
+
+    /// What has changed with its place.
+    pub(crate) fn moved(&self) -> Moved {
+        Moved { gains: self.gains, serving: self.serving, strongest: self.strongest }
+    }
+
+    /// Takes over what has changed with the place of the terminal that this one is a copy of.
+    pub(crate) fn follow(&mut self, moved: &Moved) {
+        (self.gains, self.serving, self.strongest) = (moved.gains, moved.serving, moved.strongest);
     }
 
     fn update_gains(&mut self, environment: &Environment) {

@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should end")]
 
 use giusto_lte::{
-    city::{Call, CallPlan, City, CityConfig, Opposite, Workload},
+    city::{Alone, Call, CallPlan, City, CityConfig, Opposite, Workload},
     radio::link::Direction,
 };
 use giusto_sim::{
@@ -53,9 +53,9 @@ fn loaded(direction: Direction, speed_kmh: f64) -> Loaded {
     config.deployment.speed_mps = speed_kmh / 3.6;
     let mut workload = FullBuffer;
     let mut city = City::new(config, &mut workload).unwrap();
-    city.run_until(second(6)).unwrap();
+    city.run_until(second(6), &Alone).unwrap();
     let before = city.mac(direction).unwrap();
-    city.run_until(second(10)).unwrap();
+    city.run_until(second(10), &Alone).unwrap();
     let after = city.mac(direction).unwrap();
     let first_blocks = after.first_blocks - before.first_blocks;
     let loaded = Loaded {

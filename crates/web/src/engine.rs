@@ -182,7 +182,7 @@ fn simulate(file: &File) -> Result<String, Vec<String>> {
     if document.is_city() {
         let scenario = document.city(&[]).map_err(|error| error.problems().to_vec())?;
         let seed = scenario.spec.config.seed;
-        let (run, _) = city::simulate_logged(&scenario, seed, |_| ControlFlow::Continue(()))
+        let (run, _) = city::simulate_logged(&scenario, seed, &city::Alone, |_| ControlFlow::Continue(()))
             .map_err(|error| vec![error.to_string()])?;
         return Ok(pretty(&run.took(0.0)));
     }

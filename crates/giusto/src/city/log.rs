@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, ops::ControlFlow};
 
 use giusto_lte::{
-    city::{City, CityConfig, CityError, Person},
+    city::{City, CityConfig, CityError, Crew, Person},
     coverage::Coverage,
     terminal::MOVE_MS,
 };
@@ -86,13 +86,14 @@ pub struct CallSample {
     pub frame_delay_ms: Option<f64>,
 }
 
-/// Runs a city as [`run`](super::run) does, and keeps what a picture of it needs. `wall_s` stays zero; a caller with a clock sets it.
+/// Runs a city as [`run`](super::run) does, with the help of `crew`, and keeps what a picture of it needs. `wall_s` stays zero; a caller with a clock sets it.
 ///
 /// # Errors
 ///
 /// [`CityError`] names a setting out of range.
 pub fn run_logged(
     spec: &CitySpec,
+    crew: &dyn Crew,
     mut progress: impl FnMut(Timestamp) -> ControlFlow<()>,
 ) -> Result<(CityRecord, CityLog), CityError> {
     let mut calls = Calls::new(spec).map_err(|error| CityError::Call(error.to_string()))?;
@@ -102,7 +103,7 @@ pub fn run_logged(
     let mut samples = 0_u64;
     while city.now() < end {
         let next = (city.now() + INTERVAL).min(end);
-        if advance(&mut city, next, &mut progress)?.is_break() {
+        if advance(&mut city, next, crew, &mut progress)?.is_break() {
             break;
         }
         logger.sample(&city, samples.is_multiple_of(SAMPLES_PER_PLACE));
@@ -154,14 +155,14 @@ impl Logger {
 
     fn sample(&mut self, city: &City<'_>, with_place: bool) {
         for person in city.people() {
-            self.sample_person(city, person, with_place);
+            self.sample_person(city, &person, with_place);
         }
     }
 
-    fn sample_person(&mut self, city: &City<'_>, person: &Person, with_place: bool) -> Option<()> {
+    fn sample_person(&mut self, city: &City<'_>, person: &Person<'_>, with_place: bool) -> Option<()> {
         let (number, time, totals) = (person.call()?, person.time()?, person.totals()?);
-        let user = city.population().get(person.place())?;
-        let (at, cell) = (user.terminal.position(), user.terminal.serving());
+        let terminal = city.terminal(person.place())?;
+        let (at, cell) = (terminal.position(), terminal.serving());
         let at = (at.x_m, at.y_m);
         let now = city.now();
         if !self.known.contains_key(&number) {
@@ -197,7 +198,7 @@ impl Logger {
             known.cell = cell;
         }
         if known.has_timeline {
-            let channel = user.channel(city.config().direction)?;
+            let channel = city.channel(person.place(), city.config().direction)?;
             let frames = totals.frames - known.frames;
             let delay = (totals.frame_delay - known.frame_delay).as_millis() / (frames as f64).max(1.0);
             let bytes = totals.received_bytes - known.received_bytes;

@@ -18,7 +18,7 @@ use giusto_sim::{
 };
 use giusto_units::{TimeDelta, Timestamp};
 
-pub use giusto_lte::city::{CityConfig, CityFigures, RadioFigures};
+pub use giusto_lte::city::{Alone, CityConfig, CityFigures, Crew, RadioFigures};
 pub use log::{CallLog, CallSample, CityLog, Handover, run_logged};
 pub use record::CityRecord;
 pub use simulate::{CityRun, simulate, simulate_logged};
@@ -75,7 +75,7 @@ impl Workload for Calls {
     }
 }
 
-/// Runs a city until its evaluation has ended. `progress` learns in each simulated millisecond how far it is, and may stop it.
+/// Runs a city until its evaluation has ended. `progress` learns in each tenth of a simulated second how far it is, and may stop it.
 /// `wall_s` stays zero; a caller with a clock sets it.
 ///
 /// # Errors
@@ -88,18 +88,22 @@ pub fn run(
     let mut calls = Calls::new(spec).map_err(|error| CityError::Call(error.to_string()))?;
     let mut city = City::new(spec.config.clone(), &mut calls)?;
     // A city that was ended early has a record, too.
-    let _ = advance(&mut city, end(spec), &mut progress)?;
+    let _ = advance(&mut city, end(spec), &Alone, &mut progress)?;
     Ok(CityRecord::new(spec, &city))
 }
 
-/// Runs `city` until `end`, and asks `watch` after each millisecond, the smallest part of a city, whether to go on.
+/// Interval at which a city asks whether to go on.
+const WATCH: TimeDelta = TimeDelta::from_millis(100);
+
+/// Runs `city` until `end`, and asks `watch` after each interval whether to go on.
 fn advance(
     city: &mut City<'_>,
     end: Timestamp,
+    crew: &dyn Crew,
     watch: &mut impl FnMut(Timestamp) -> ControlFlow<()>,
 ) -> Result<ControlFlow<()>, CityError> {
     while city.now() < end {
-        city.run_until(city.now() + TimeDelta::from_millis(1))?;
+        city.run_until((city.now() + WATCH).min(end), crew)?;
         if watch(city.now()).is_break() {
             return Ok(ControlFlow::Break(()));
         }

@@ -2,7 +2,10 @@
 
 use std::ops::ControlFlow;
 
-use giusto_lte::{city::CityError, radio::link::Direction};
+use giusto_lte::{
+    city::{CityError, Crew},
+    radio::link::Direction,
+};
 use giusto_units::Timestamp;
 use serde::Serialize;
 
@@ -68,7 +71,7 @@ impl CityRun {
     }
 }
 
-/// Runs a scenario with `seed`. `watch` learns in each simulated millisecond how far the run is, and may end it. The same seed gives the
+/// Runs a scenario with `seed`. `watch` learns in each tenth of a simulated second how far the run is, and may end it. The same seed gives the
 /// same result; a caller with a clock adds the time that it [took](CityRun::took).
 ///
 /// # Errors
@@ -84,7 +87,7 @@ pub fn simulate(
     Ok(CityRun::new(scenario, record, interrupted))
 }
 
-/// Runs a scenario as [`simulate`] does, and keeps what its page shows.
+/// Runs a scenario as [`simulate`] does, with the help of `crew`, and keeps what its page shows.
 ///
 /// # Errors
 ///
@@ -92,10 +95,12 @@ pub fn simulate(
 pub fn simulate_logged(
     scenario: &CityScenario,
     seed: u64,
+    crew: &dyn Crew,
     mut watch: impl FnMut(Timestamp) -> ControlFlow<()>,
 ) -> Result<(CityRun, CityLog), CityError> {
     let (spec, mut interrupted) = (seeded(scenario, seed), false);
-    let (record, log) = super::run_logged(&spec, noting(&mut watch, super::end(&spec), &mut interrupted))?;
+    let (record, log) =
+        super::run_logged(&spec, crew, noting(&mut watch, super::end(&spec), &mut interrupted))?;
     Ok((CityRun::new(scenario, record, interrupted), log))
 }
 

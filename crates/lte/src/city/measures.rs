@@ -39,6 +39,19 @@ impl CallMeasures {
         Self { overlap, ..Self::default() }
     }
 
+    /// Adds what the other end of the same call has counted.
+    pub(super) fn add(&mut self, other: Self) {
+        self.overlap = self.overlap.max(other.overlap);
+        self.sent_packets += other.sent_packets;
+        self.received_packets += other.received_packets;
+        self.sent_video_bytes += other.sent_video_bytes;
+        self.received_video_bytes += other.received_video_bytes;
+        self.frames += other.frames;
+        self.skipped_frames += other.skipped_frames;
+        self.packet_delays_us.extend(other.packet_delays_us);
+        self.frame_delays_us.extend(other.frame_delays_us);
+    }
+
     /// Whether it counts in the figures of the city.
     pub fn counts(&self) -> bool {
         self.overlap >= LEAST_OVERLAP

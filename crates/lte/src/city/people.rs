@@ -59,20 +59,8 @@ pub struct CallTotals {
     pub frame_delay: TimeDelta,
 }
 
-/// A user: a call, or a file transfer.
-#[derive(Debug)]
-pub struct Person {
-    /// Place in the population of the radio.
-    pub(super) place: u32,
-    /// The agent at the network's side and at the user's.
-    pub(super) agents: (u32, u32),
-    pub(super) activity: Activity,
-    /// When it leaves.
-    pub(super) leaves: Timestamp,
-}
-
-/// What a person does.
-#[derive(Debug)]
+/// What a person does, as one of its ends knows it.
+#[derive(Debug, Clone)]
 pub(super) enum Activity {
     Call {
         number: u32,
@@ -88,35 +76,45 @@ pub(super) enum Activity {
     },
 }
 
-impl Person {
+/// A user: a call, or a file transfer.
+#[derive(Debug, Clone, Copy)]
+pub struct Person<'a> {
+    /// Place in the population of the radio.
+    pub(super) place: u32,
+    /// What it does, as the end that sends the media and the end that receives it know it.
+    pub(super) sender: &'a Activity,
+    pub(super) receiver: &'a Activity,
+}
+
+impl Person<'_> {
     /// Number of the call; `None` for a file transfer.
     pub fn call(&self) -> Option<u32> {
-        match self.activity {
-            Activity::Call { number, .. } => Some(number),
+        match self.sender {
+            Activity::Call { number, .. } => Some(*number),
             Activity::File { .. } => None,
         }
     }
 
     /// When the call begins and ends.
     pub fn time(&self) -> Option<(Timestamp, Timestamp)> {
-        match self.activity {
-            Activity::Call { time, .. } => Some(time),
+        match self.sender {
+            Activity::Call { time, .. } => Some(*time),
             Activity::File { .. } => None,
         }
     }
 
     /// Media rate that the controller has decided last; 0 before, and for a file transfer.
     pub fn target(&self) -> DataRate {
-        match self.activity {
-            Activity::Call { target, .. } => target,
+        match self.sender {
+            Activity::Call { target, .. } => *target,
             Activity::File { .. } => DataRate::ZERO,
         }
     }
 
     /// Totals of the call since it began; `None` for a file transfer.
     pub fn totals(&self) -> Option<CallTotals> {
-        match self.activity {
-            Activity::Call { totals, .. } => Some(totals),
+        match self.receiver {
+            Activity::Call { totals, .. } => Some(*totals),
             Activity::File { .. } => None,
         }
     }
@@ -127,13 +125,19 @@ impl Person {
     }
 
     /// Figures of the call so far.
-    pub fn measures(&self) -> Option<&CallMeasures> {
-        match &self.activity {
-            Activity::Call { measures, .. } => Some(measures),
-            Activity::File { .. } => None,
-        }
+    pub fn measures(&self) -> Option<CallMeasures> {
+        let (Activity::Call { measures: sender, .. }, Activity::Call { measures: receiver, .. }) =
+            (self.sender, self.receiver)
+        else {
+            return None;
+        };
+        let mut measures = sender.as_ref().clone();
+        measures.add(receiver.as_ref().clone());
+        Some(measures)
     }
+}
 
+impl Activity {
     /// Counts a packet of this flow that is sent at `now`.
     pub(super) fn on_sent(
         &mut self,
@@ -142,7 +146,7 @@ impl Person {
         flow: FlowId,
         body: &Body,
     ) {
-        let Activity::Call { media, video_ssrc, measures, .. } = &mut self.activity else { return };
+        let Self::Call { media, video_ssrc, measures, .. } = self else { return };
         if flow != *media || !contains(window, now) {
             return;
         }
@@ -158,7 +162,7 @@ impl Person {
         packet: &Packet,
         body: &Body,
     ) {
-        let Activity::Call { media, video_ssrc, measures, totals, .. } = &mut self.activity else { return };
+        let Self::Call { media, video_ssrc, measures, totals, .. } = self else { return };
         if packet.flow != *media {
             return;
         }
@@ -172,12 +176,12 @@ impl Person {
         measures.packet_delays_us.push(micros(now.saturating_since(sent)));
     }
 
-    /// Counts an event of one of its agents. Returns whether its file is complete.
+    /// Counts an event of its agent. Returns whether its file is complete.
     pub(super) fn on_note(&mut self, now: Timestamp, window: (Timestamp, Timestamp), note: &Note) -> bool {
-        match (&mut self.activity, note) {
-            (Activity::Call { target, .. }, Note::Decided { decision, .. }) => *target = decision.to,
+        match (self, note) {
+            (Self::Call { target, .. }, Note::Decided { decision, .. }) => *target = decision.to,
             (
-                Activity::Call { video_ssrc, measures, totals, .. },
+                Self::Call { video_ssrc, measures, totals, .. },
                 &Note::Frame { ssrc, delay: Some(delay), .. },
             ) if ssrc == *video_ssrc => {
                 totals.frames += 1;
@@ -190,12 +194,12 @@ impl Person {
                     measures.frame_delays_us.push(micros(delay));
                 }
             }
-            (Activity::Call { video_ssrc, measures, .. }, &Note::Skipped { ssrc, .. })
+            (Self::Call { video_ssrc, measures, .. }, &Note::Skipped { ssrc, .. })
                 if ssrc == *video_ssrc && contains(window, now) =>
             {
                 measures.skipped_frames += 1;
             }
-            (Activity::File { missing }, &Note::Received { size, .. }) => {
+            (Self::File { missing }, &Note::Received { size, .. }) => {
                 *missing = missing.saturating_sub(size.as_bytes());
                 return *missing == 0;
             }

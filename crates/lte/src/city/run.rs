@@ -2,32 +2,34 @@
 
 mod arrivals;
 
-use std::collections::VecDeque;
+use std::{borrow::Cow, cmp::Reverse, collections::BinaryHeap, sync::Arc};
 
 use giusto_sim::{
     engine::EventQueue,
-    packet::{BodyId, FlowId, Packet},
     random::{self, Random},
-    traffic::{Agent, Body},
 };
 use giusto_units::{TimeDelta, Timestamp};
 
 use super::{
+    air::{Air, Motion},
+    board::{Board, Parts, Step, Window, lock},
     config::{CityConfig, CityError, Opposite, RADIO_ROUND_TRIP},
+    crew::Crew,
+    ends::{Change, Completed, Ends, Key, SHARDS, Way},
     measures::{CallMeasures, CityFigures, RadioFigures},
     people::{Person, Workload},
 };
 use crate::{
     bearer::BearerCounters,
     carrier::Carrier,
-    mac::{Delivered, Downlink, MacCounters, Population, Uplink},
+    mac::{Channel, Downlink, MacCounters, Uplink},
     radio::{
         fading::{Fading, Profile, step_ms},
         layout::Layout,
         link::{Direction, LinkModel},
         propagation::Deployment,
     },
-    terminal::{Environment, MOVE_MS},
+    terminal::{Environment, MOVE_MS, Terminal},
 };
 
 /// Number of samples of a precomputed fading trace, and number of traces: 6 MB. Users begin at random places in them. A trace
@@ -41,8 +43,8 @@ const LINGERS: TimeDelta = TimeDelta::from_seconds(3);
 /// A file transfer leaves this long after its last byte has arrived, so that the acknowledgement arrives.
 const FILE_LINGERS: TimeDelta = TimeDelta::from_millis(500);
 
-/// Interval at which queues learn their rate and dropped packets are collected, in ms.
-const MAINTAIN_MS: u64 = 100;
+/// Length of a window at most, in ms: shorter than a file transfer stays after its end.
+const MAX_WINDOW_MS: u64 = 10;
 
 /// A user whose wideband SINR at full load is below this has no coverage: the lowest CQI needs about -7 dB.
 const COVERAGE_DB: f64 = -7.0;
@@ -74,67 +76,69 @@ pub struct CityCounters {
 
 #[derive(Debug, Clone, Copy)]
 enum Wake {
-    Agent(u32, u32),
-    /// A packet reaches an agent.
-    Arrival(u32),
     Call,
     File,
+    /// A person, by its place and its number.
     Leave(u32, u32),
 }
 
-/// An agent with its deadline.
+/// A person as the city knows it.
 #[derive(Debug)]
-struct Slot {
-    agent: Option<Box<dyn Agent>>,
-    at: Timestamp,
-    /// Distinguishes it from earlier agents in the same place.
-    life: u32,
-    person: u32,
-    side: Side,
-    sent: u64,
+struct Resident {
+    id: u32,
+    /// Place in the population of the radio.
+    place: u32,
+    joined: Timestamp,
+    leaves: Key,
+    kind: Kind,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Side {
-    Network,
-    User,
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    /// A call, and its time within the evaluation.
+    Call(TimeDelta),
+    File {
+        is_complete: bool,
+    },
 }
 
-/// A packet on its way.
-#[derive(Debug)]
-struct OnWay {
-    packet: Packet,
-    agent: u32,
-    life: u32,
+/// What happens in the next window, for the parts of the city.
+#[derive(Debug, Default)]
+struct News {
+    motions: [Vec<(u64, Motion)>; 2],
+    /// At the network's side and at the user's.
+    changes: [Vec<(u32, Change)>; 2],
 }
 
 /// Cells, users and their traffic, and the current time.
+///
+/// A run advances in windows of half of the delay of the core network. In each step the downlink processes a window, both ends of all
+/// calls the window before, and the uplink the one before that. None of them needs what another does in the same step: a packet
+/// takes the delay of the core network from an end at the network's side to a cell, and back. Their work can therefore be done at
+/// the same time, and the result is that of a run from event to event.
 pub struct City<'a> {
     config: CityConfig,
-    environment: Environment,
-    population: Population,
-    downlink: Option<Downlink>,
-    uplink: Option<Uplink>,
+    environment: Arc<Environment>,
+    parts: Parts,
+    news: News,
+    /// Whether the radio models the downlink and the uplink.
+    modelled: (bool, bool),
     workload: &'a mut dyn Workload,
     events: EventQueue<Wake>,
-    agents: Vec<Slot>,
-    free_agents: Vec<u32>,
-    persons: Vec<(u32, Option<Person>)>,
+    persons: Vec<Option<Resident>>,
     free_persons: Vec<u32>,
-    /// The person of each place in the population.
-    owners: Vec<u32>,
-    on_way: Vec<Option<OnWay>>,
-    free_on_way: Vec<u32>,
-    bodies: Vec<Body>,
-    free_bodies: Vec<u32>,
-    /// Packets on their way from the network to the cells.
-    core: VecDeque<(Timestamp, u32, u32, Packet)>,
-    delivered: Vec<Delivered>,
+    joined: u32,
+    terminals: Vec<Option<Terminal>>,
+    free_places: Vec<u32>,
+    /// When file transfers are given up: the time, the person's place and number.
+    patience: BinaryHeap<Reverse<(Timestamp, u32, u32)>>,
+    completed: Vec<Completed>,
     ms: u64,
     arrivals: [Random; 2],
     places: Random,
     finished: Vec<CallMeasures>,
     counters: CityCounters,
+    end_events: u64,
     error: Option<CityError>,
 }
 
@@ -162,29 +166,36 @@ impl<'a> City<'a> {
             .then(|| Downlink::new(config.downlink, &environment, stream("downlink blocks")));
         let uplink =
             has(Direction::Uplink).then(|| Uplink::new(config.uplink, &environment, stream("uplink blocks")));
+        let core = config.core_delay();
+        let way = |by_radio, delay| {
+            if by_radio { Way::Radio(delay) } else { Way::Fixed(core + RADIO_ROUND_TRIP / 2) }
+        };
+        let ends = |way| (0..SHARDS).map(|_| Ends::new(way, config.evaluation)).collect();
         let mut city = Self {
-            environment,
-            population: Population::default(),
-            downlink,
-            uplink,
+            modelled: (downlink.is_some(), uplink.is_some()),
+            environment: Arc::new(environment),
+            parts: Parts {
+                network: ends(way(downlink.is_some(), core)),
+                user: ends(way(uplink.is_some(), TimeDelta::ZERO)),
+                downlink: downlink.map(|downlink| Box::new(Air::new(downlink, TimeDelta::ZERO))),
+                uplink: uplink.map(|uplink| Box::new(Air::new(uplink, core))),
+            },
+            news: News::default(),
             workload,
             events: EventQueue::default(),
-            agents: Vec::new(),
-            free_agents: Vec::new(),
             persons: Vec::new(),
             free_persons: Vec::new(),
-            owners: Vec::new(),
-            on_way: Vec::new(),
-            free_on_way: Vec::new(),
-            bodies: Vec::new(),
-            free_bodies: Vec::new(),
-            core: VecDeque::new(),
-            delivered: Vec::new(),
+            joined: 0,
+            terminals: Vec::new(),
+            free_places: Vec::new(),
+            patience: BinaryHeap::new(),
+            completed: Vec::new(),
             ms: 0,
             arrivals: [stream("calls"), stream("files")],
             places: stream("places"),
             finished: Vec::new(),
             counters: CityCounters::default(),
+            end_events: 0,
             error: None,
             config,
         };
@@ -208,47 +219,68 @@ impl<'a> City<'a> {
         &self.environment
     }
 
-    /// Users as the radio sees them.
-    pub fn population(&self) -> &Population {
-        &self.population
+    /// Where the user at `place` is, and its path gains.
+    pub fn terminal(&self, place: u32) -> Option<&Terminal> {
+        self.terminals.get(place as usize)?.as_ref()
     }
 
-    /// People who are there.
-    pub fn people(&self) -> impl Iterator<Item = &Person> {
-        self.persons.iter().filter_map(|(_, person)| person.as_ref())
+    /// The channel of the user at `place` in `direction`, if it is modelled.
+    pub fn channel(&self, place: u32, direction: Direction) -> Option<&Channel> {
+        match direction {
+            Direction::Downlink => self.parts.downlink.as_ref()?.channel(place),
+            Direction::Uplink => self.parts.uplink.as_ref()?.channel(place),
+        }
+    }
+
+    /// The people that are there.
+    pub fn people(&self) -> impl Iterator<Item = Person<'_>> {
+        self.persons.iter().flatten().filter_map(|resident| {
+            let group = resident.id as usize % SHARDS;
+            let network = self.parts.network.get(group)?.activity(resident.id)?;
+            let user = self.parts.user.get(group)?.activity(resident.id)?;
+            let (sender, receiver) = match self.config.direction {
+                Direction::Downlink => (network, user),
+                Direction::Uplink => (user, network),
+            };
+            Some(Person { place: resident.place, sender, receiver })
+        })
     }
 
     /// Counters since the start.
     pub fn counters(&self) -> CityCounters {
-        self.counters
+        let downlink = self.parts.downlink.as_ref().map(|air| air.counters);
+        let uplink = self.parts.uplink.as_ref().map(|air| air.counters);
+        CityCounters { bearers: [downlink, uplink].map(Option::unwrap_or_default), ..self.counters }
     }
 
     /// Number of events so far: those of agents, and milliseconds.
     pub fn events(&self) -> u64 {
-        self.events.popped() + self.ms
+        self.events.popped() + self.end_events + self.ms
     }
 
     /// Counters of the scheduler in `direction`, if it is modelled.
     pub fn mac(&self, direction: Direction) -> Option<MacCounters> {
         match direction {
-            Direction::Downlink => self.downlink.as_ref().map(Downlink::counters),
-            Direction::Uplink => self.uplink.as_ref().map(Uplink::counters),
+            Direction::Downlink => self.parts.downlink.as_ref().map(|air| air.radio.counters()),
+            Direction::Uplink => self.uplink().map(Uplink::counters),
         }
     }
 
     /// The uplink, if it is modelled.
     pub fn uplink(&self) -> Option<&Uplink> {
-        self.uplink.as_ref()
+        self.parts.uplink.as_ref().map(|air| &air.radio)
     }
 
     /// Measures of all calls so far that overlap the evaluation.
-    pub fn calls(&self) -> impl Iterator<Item = &CallMeasures> {
-        self.finished.iter().chain(self.people().filter_map(Person::measures))
+    pub fn calls(&self) -> impl Iterator<Item = Cow<'_, CallMeasures>> {
+        let present = self.people().filter_map(|person| person.measures());
+        self.finished.iter().map(Cow::Borrowed).chain(present.map(Cow::Owned))
     }
 
     /// The figures so far.
     pub fn figures(&self) -> CityFigures {
         let counters = &self.counters;
+        let calls: Vec<_> = self.calls().collect();
         CityFigures {
             uncovered_users: counters.uncovered_users,
             all_calls: counters.calls,
@@ -259,14 +291,14 @@ impl<'a> City<'a> {
             handovers: counters.handovers,
             downlink: self.radio(Direction::Downlink),
             uplink: self.radio(Direction::Uplink),
-            ..CityFigures::of(self.calls())
+            ..CityFigures::of(calls.iter().map(Cow::as_ref))
         }
     }
 
     /// The figures of the radio in `direction`, if it is modelled.
     fn radio(&self, direction: Direction) -> Option<RadioFigures> {
         let mac = self.mac(direction)?;
-        let uplink = self.uplink.as_ref().filter(|_| direction == Direction::Uplink);
+        let uplink = self.uplink().filter(|_| direction == Direction::Uplink);
         let cells = self.environment.layout.cells() as f64;
         Some(RadioFigures {
             cell_throughput_bps: mac.decoded_bits as f64 / self.now().as_seconds() / cells,
@@ -277,293 +309,216 @@ impl<'a> City<'a> {
         })
     }
 
-    /// Processes everything before `end`, to the millisecond. Can be called again with a later end.
+    /// Processes everything before `end`. Can be called again with a later end. The result does not depend on `crew`.
     ///
     /// # Errors
     ///
     /// [`CityError::Call`] if a call could not be built.
-    pub fn run_until(&mut self, end: Timestamp) -> Result<(), CityError> {
-        while self.now() < end {
+    pub fn run_until(&mut self, end: Timestamp, crew: &dyn Crew) -> Result<(), CityError> {
+        let end = end.as_nanos().div_ceil(1_000_000);
+        let (environment, mut parts) = (Arc::clone(&self.environment), std::mem::take(&mut self.parts));
+        let board = Board::new(&environment, &mut parts);
+        crew.work(
+            &mut || {
+                let _over = Over(&board);
+                self.lead(end, &board);
+            },
+            &|| board.help(),
+        );
+        self.parts = parts;
+        self.error.take().map_or(Ok(()), Err)
+    }
+
+    /// Processes all milliseconds before `end`, step by step.
+    fn lead(&mut self, end: u64, board: &Board<'_>) {
+        let (mut ends, mut uplink) = (None, None);
+        while self.ms < end || ends.is_some() || uplink.is_some() {
+            let is_drained = ends.is_none() && uplink.is_none();
+            let downlink = (self.ms < end).then(|| self.next_window(end, is_drained, board)).flatten();
+            if let Some(window) = downlink {
+                self.plan(window);
+                if self.error.is_some() {
+                    return;
+                }
+                self.exchange(board);
+            }
+            if self.window_ms() > 0 {
+                board.process(Step { downlink, ends, uplink });
+                self.exchange(board);
+                (ends, uplink) = (downlink, ends);
+                continue;
+            }
+            // One millisecond in the order of its events.
+            for step in [
+                Step { ends: downlink, ..Step::default() },
+                Step { downlink, ..Step::default() },
+                Step { ends: downlink, ..Step::default() },
+                Step { uplink: downlink, ..Step::default() },
+            ] {
+                board.process(step);
+                self.exchange(board);
+            }
+        }
+    }
+
+    /// Length of a window at most; 0 if the delay of the core network leaves no room for one.
+    fn window_ms(&self) -> u64 {
+        let core_ms = self.config.core_delay().as_nanos().unsigned_abs() / 1_000_000;
+        (core_ms / 2).min(MAX_WINDOW_MS)
+    }
+
+    /// The window that follows; `None` if it has to wait until all windows before it have been processed. A file transfer is given up
+    /// only if it has not been completed until then, which nobody knows before.
+    fn next_window(&mut self, end: u64, is_drained: bool, board: &Board<'_>) -> Option<Window> {
+        let (from, mut until) = (self.ms, end.min(self.ms + self.window_ms().max(1)));
+        while let Some(&Reverse((at, number, id))) = self.patience.peek() {
+            if self.open_file(number, id).is_none() {
+                self.patience.pop();
+                continue;
+            }
+            let ms = at.as_nanos().div_ceil(1_000_000);
+            if ms > from {
+                until = until.min(ms);
+            } else if is_drained {
+                self.give_up(from, board);
+                until = from + 1;
+            } else {
+                return None;
+            }
+            break;
+        }
+        Some((from, until))
+    }
+
+    /// Brings the receivers of files that are given up in the millisecond `ms` to that time.
+    fn give_up(&mut self, ms: u64, board: &Board<'_>) {
+        let due: Vec<_> = self.patience.iter().map(|Reverse(due)| *due).collect();
+        for (at, number, id) in due {
+            if at.as_nanos().div_ceil(1_000_000) > ms {
+                continue;
+            }
+            let Some(leaves) = self.open_file(number, id).map(|resident| resident.leaves) else { continue };
+            for side in [&board.network, &board.user] {
+                if let Some(ends) = side.get(id as usize % SHARDS) {
+                    lock(ends).run_one(id, leaves);
+                }
+            }
+        }
+        self.exchange(board);
+    }
+
+    /// The person, if it transfers a file that is not complete.
+    fn open_file(&self, number: u32, id: u32) -> Option<&Resident> {
+        let resident = self.persons.get(number as usize)?.as_ref()?;
+        let is_open = matches!(resident.kind, Kind::File { is_complete: false });
+        (resident.id == id && is_open).then_some(resident)
+    }
+
+    /// People come, move and leave in a window.
+    fn plan(&mut self, (from, until): Window) {
+        for ms in from..until {
+            self.ms = ms;
             let now = self.now();
             while let Some((at, wake)) = self.events.pop_until(now) {
-                self.handle(at, wake);
+                match wake {
+                    Wake::Call => {
+                        self.begin_call(at);
+                        self.schedule_call();
+                    }
+                    Wake::File => {
+                        self.begin_file(at);
+                        self.schedule_file();
+                    }
+                    Wake::Leave(number, id) => self.leave(at, number, id),
+                }
             }
-            self.enter_cells(now);
-            self.tick(now);
-            self.ms += 1;
-            if let Some(error) = self.error.take() {
-                return Err(error);
-            }
+            self.move_users();
         }
-        Ok(())
-    }
-
-    /// The packets that have reached the cells by `now` enter their bearers.
-    fn enter_cells(&mut self, now: Timestamp) {
-        while let Some(&(at, person, life, packet)) = self.core.front().filter(|(at, ..)| *at <= now) {
-            self.core.pop_front();
-            let place = self.person(person, life).map(|person| person.place);
-            self.offer(at, place, Direction::Downlink, packet);
-        }
-    }
-
-    /// Puts a packet into the bearer of the user at `place`; releases it if there is none.
-    fn offer(&mut self, now: Timestamp, place: Option<u32>, direction: Direction, packet: Packet) {
-        let offered = place.map_or(Err(packet), |place| self.population.offer(now, place, direction, packet));
-        if let Err(packet) = offered {
-            self.release(packet.body);
-        }
-    }
-
-    /// One millisecond of the radio.
-    fn tick(&mut self, now: Timestamp) {
-        let mut delivered = std::mem::take(&mut self.delivered);
-        self.move_users(now, &mut delivered);
-        if let Some(downlink) = &mut self.downlink {
-            downlink.tick(now, self.ms, &self.environment, &mut self.population, &mut delivered);
-        }
-        for Delivered { user, packet } in delivered.drain(..) {
-            self.arrive(now, user, Side::User, packet);
-        }
-        if let Some(uplink) = &mut self.uplink {
-            uplink.tick(now, self.ms, &self.environment, &mut self.population, &mut delivered);
-        }
-        let at = now + self.config.core_delay();
-        for Delivered { user, packet } in delivered.drain(..) {
-            self.send_on(at, user, packet);
-        }
-        self.delivered = delivered;
-        self.maintain(now);
+        self.ms = until;
     }
 
     /// Moves the users whose turn it is.
-    fn move_users(&mut self, now: Timestamp, delivered: &mut Vec<Delivered>) {
+    fn move_users(&mut self) {
         let mut place = (self.ms % MOVE_MS) as u32;
-        while place < self.population.places() {
-            if let Some(user) = self.population.get_mut(place) {
-                let from = user.terminal.serving();
-                if user.terminal.advance(&self.environment, &mut self.places) {
-                    self.counters.handovers += 1;
-                    let mut packets = Vec::new();
-                    self.population.hand_over(now, place, from, &mut packets);
-                    self.pass_on(now, packets, delivered);
+        while (place as usize) < self.terminals.len() {
+            if let Some(Some(terminal)) = self.terminals.get_mut(place as usize) {
+                let from = terminal.serving();
+                let is_handed_over = terminal.advance(&self.environment, &mut self.places);
+                self.counters.handovers += u64::from(is_handed_over);
+                let moved = terminal.moved();
+                for motions in &mut self.news.motions {
+                    motions.push((self.ms, Motion::Move { place, moved, from, is_handed_over }));
                 }
             }
             place += MOVE_MS as u32;
         }
     }
 
-    /// Sorts what a handover has delivered by its direction.
-    fn pass_on(&mut self, now: Timestamp, packets: Vec<Delivered>, delivered: &mut Vec<Delivered>) {
-        let at = now + self.config.core_delay();
-        for Delivered { user, packet } in packets {
-            if self.direction_of(packet.flow) == Direction::Downlink {
-                delivered.push(Delivered { user, packet });
-            } else {
-                self.send_on(at, user, packet);
+    /// Passes on what has been planned, and what ends and radio have produced.
+    fn exchange(&mut self, board: &Board<'_>) {
+        let [motions_down, motions_up] = &mut self.news.motions;
+        let mut downlink = board.downlink.as_ref().map(lock);
+        let mut uplink = board.uplink.as_ref().map(lock);
+        match &mut downlink {
+            Some(air) => air.motions.extend(motions_down.drain(..)),
+            None => motions_down.clear(),
+        }
+        match &mut uplink {
+            Some(air) => air.motions.extend(motions_up.drain(..)),
+            None => motions_up.clear(),
+        }
+        for (changes, side) in self.news.changes.iter_mut().zip([&board.network, &board.user]) {
+            for (id, change) in changes.drain(..) {
+                if let Some(ends) = side.get(id as usize % SHARDS) {
+                    lock(ends).changes.push(change);
+                }
             }
         }
-    }
-
-    /// The even flows carry the media or the file, the odd ones what answers it.
-    fn direction_of(&self, flow: FlowId) -> Direction {
-        if flow.0.is_multiple_of(2) == (self.config.direction == Direction::Downlink) {
-            Direction::Downlink
-        } else {
-            Direction::Uplink
-        }
-    }
-
-    /// Tells the queues their rates and collects dropped packets, for the users whose turn it is.
-    fn maintain(&mut self, now: Timestamp) {
-        let mut place = (self.ms % MAINTAIN_MS) as u32;
-        while place < self.population.places() {
-            if let Some(user) = self.population.get_mut(place) {
-                for channel in [&mut user.downlink, &mut user.uplink].into_iter().flatten() {
-                    let rate = channel.average_rate(self.ms);
-                    channel.bearer.set_rate(now, rate);
-                    while let Some(dropped) = channel.bearer.poll_dropped() {
-                        release(&mut self.bodies, &mut self.free_bodies, dropped.packet.body);
+        for (group, (network, user)) in board.network.iter().zip(&board.user).enumerate() {
+            let (network, user) = (&mut **lock(network), &mut **lock(user));
+            move_to(&mut user.inbox, &mut network.output.fixed);
+            move_to(&mut network.inbox, &mut user.output.fixed);
+            if let Some((inbox, outbox)) = downlink.as_mut().and_then(|air| air.boxes(group)) {
+                move_to(inbox, &mut network.output.sent);
+                move_to(&mut user.inbox, outbox);
+            }
+            if let Some((inbox, outbox)) = uplink.as_mut().and_then(|air| air.boxes(group)) {
+                move_to(inbox, &mut user.output.sent);
+                move_to(&mut network.inbox, outbox);
+            }
+            for output in [&mut network.output, &mut user.output] {
+                self.counters.packets += std::mem::take(&mut output.packets);
+                self.end_events += std::mem::take(&mut output.events);
+                self.completed.append(&mut output.completed);
+                for (place, measures) in output.measures.drain(..) {
+                    if let Some(call) = self.finished.get_mut(place) {
+                        call.add(measures);
                     }
                 }
             }
-            place += MAINTAIN_MS as u32;
+        }
+        self.completed.sort_unstable();
+        for completed in std::mem::take(&mut self.completed) {
+            self.complete(completed);
         }
     }
+}
 
-    fn handle(&mut self, now: Timestamp, wake: Wake) {
-        match wake {
-            Wake::Agent(place, life) => {
-                let Some(slot) = self.agents.get_mut(place as usize) else { return };
-                if slot.life != life || slot.at != now {
-                    return;
-                }
-                slot.at = Timestamp::MAX;
-                if let Some(agent) = &mut slot.agent {
-                    agent.handle_timeout(now);
-                }
-                self.drain(now, place);
-            }
-            Wake::Arrival(place) => {
-                let Some(OnWay { packet, agent, life }) =
-                    self.on_way.get_mut(place as usize).and_then(Option::take)
-                else {
-                    return;
-                };
-                self.free_on_way.push(place);
-                self.hand(now, agent, life, packet);
-            }
-            Wake::Call => {
-                self.begin_call(now);
-                self.schedule_call();
-            }
-            Wake::File => {
-                self.begin_file(now);
-                self.schedule_file();
-            }
-            Wake::Leave(person, life) => self.leave(now, person, life),
-        }
+/// Ends the work of those who help, also if the one who leads panics.
+struct Over<'a, 'b>(&'a Board<'b>);
+
+impl Drop for Over<'_, '_> {
+    fn drop(&mut self) {
+        self.0.end();
     }
+}
 
-    /// A packet reaches the agent on `side` of the person at `user`.
-    fn arrive(&mut self, now: Timestamp, user: u32, side: Side, packet: Packet) {
-        if let Some((agent, life)) = self.agent_of(user, side) {
-            self.hand(now, agent, life, packet);
-        } else {
-            self.release(packet.body);
-        }
-    }
-
-    /// A packet of the person at `user` reaches its agent at the network's side at `at`.
-    fn send_on(&mut self, at: Timestamp, user: u32, packet: Packet) {
-        if let Some((agent, life)) = self.agent_of(user, Side::Network) {
-            self.delay(at, OnWay { packet, agent, life });
-        } else {
-            self.release(packet.body);
-        }
-    }
-
-    fn delay(&mut self, at: Timestamp, on_way: OnWay) {
-        let place = self.free_on_way.pop().unwrap_or_else(|| {
-            self.on_way.push(None);
-            self.on_way.len() as u32 - 1
-        });
-        if let Some(slot) = self.on_way.get_mut(place as usize) {
-            *slot = Some(on_way);
-        }
-        self.events.schedule(at, Wake::Arrival(place));
-    }
-
-    fn agent_of(&self, user: u32, side: Side) -> Option<(u32, u32)> {
-        let &person = self.owners.get(user as usize)?;
-        let person = self.persons.get(person as usize)?.1.as_ref()?;
-        let agent = if side == Side::Network { person.agents.0 } else { person.agents.1 };
-        Some((agent, self.agents.get(agent as usize)?.life))
-    }
-
-    fn person(&self, place: u32, life: u32) -> Option<&Person> {
-        let (of, person) = self.persons.get(place as usize)?;
-        person.as_ref().filter(|_| *of == life)
-    }
-
-    /// Hands a packet to an agent.
-    fn hand(&mut self, now: Timestamp, place: u32, life: u32, packet: Packet) {
-        let body = self.release(packet.body);
-        let Some(slot) = self.agents.get_mut(place as usize).filter(|slot| slot.life == life) else { return };
-        let Some(agent) = &mut slot.agent else { return };
-        if let Some((_, Some(person))) = self.persons.get_mut(slot.person as usize) {
-            person.on_received(now, self.config.evaluation, &packet, &body);
-        }
-        agent.handle_packet(now, &packet, &body);
-        self.drain(now, place);
-    }
-
-    /// Sends the packets of an agent, and schedules its next deadline.
-    fn drain(&mut self, now: Timestamp, place: u32) {
-        while let Some(slot) = self.agents.get_mut(place as usize) {
-            let Some(agent) = &mut slot.agent else { return };
-            let (mut is_complete, number) = (false, slot.person);
-            if let Some((_, Some(person))) = self.persons.get_mut(number as usize) {
-                while let Some(note) = agent.poll_note() {
-                    is_complete |= person.on_note(now, self.config.evaluation, &note);
-                }
-            }
-            let Some(transmit) = agent.poll_transmit(now) else {
-                let next = agent.poll_timeout().map(|next| next.max(now + TimeDelta::from_nanos(1)));
-                if let Some(next) = next.filter(|&next| next < slot.at) {
-                    slot.at = next;
-                    self.events.schedule(next, Wake::Agent(place, slot.life));
-                }
-                if is_complete {
-                    self.complete(now, number);
-                }
-                return;
-            };
-            let (side, sequence) = (slot.side, slot.sent);
-            slot.sent += 1;
-            self.counters.packets += 1;
-            if let Some((_, Some(person))) = self.persons.get_mut(number as usize) {
-                person.on_sent(now, self.config.evaluation, transmit.flow, &transmit.body);
-            }
-            let packet = Packet {
-                flow: transmit.flow,
-                bytes: transmit.bytes,
-                sequence,
-                sent: now,
-                queued: now,
-                queue_delay_ns: 0,
-                body: self.keep(transmit.body),
-                hop: 0,
-                ecn: transmit.ecn,
-                corruption: 0,
-            };
-            self.send(now, number, side, packet);
-            if is_complete {
-                self.complete(now, number);
-            }
-        }
-    }
-
-    /// Carries a packet from one side of a person towards the other.
-    fn send(&mut self, now: Timestamp, number: u32, side: Side, packet: Packet) {
-        let Some((life, Some(person))) = self.persons.get(number as usize) else {
-            self.release(packet.body);
-            return;
-        };
-        let (life, place, agents) = (*life, person.place, person.agents);
-        let core = self.config.core_delay();
-        let fixed = core + RADIO_ROUND_TRIP / 2;
-        match side {
-            Side::Network if self.downlink.is_some() => {
-                self.core.push_back((now + core, number, life, packet));
-            }
-            Side::User if self.uplink.is_some() => {
-                self.offer(now, Some(place), Direction::Uplink, packet);
-            }
-            Side::Network | Side::User => {
-                let agent = if side == Side::Network { agents.1 } else { agents.0 };
-                let life = self.agents.get(agent as usize).map_or(0, |slot| slot.life);
-                self.delay(now + fixed, OnWay { packet, agent, life });
-            }
-        }
-    }
-
-    fn keep(&mut self, body: Body) -> BodyId {
-        if body == Body::None {
-            return BodyId::NONE;
-        }
-        let place = self.free_bodies.pop().unwrap_or_else(|| {
-            self.bodies.push(Body::None);
-            self.bodies.len() as u32 - 1
-        });
-        if let Some(slot) = self.bodies.get_mut(place as usize) {
-            *slot = body;
-        }
-        BodyId(place)
-    }
-
-    fn release(&mut self, body: BodyId) -> Body {
-        release(&mut self.bodies, &mut self.free_bodies, body)
+/// Appends all of `from`, mostly without copying.
+fn move_to<T>(to: &mut Vec<T>, from: &mut Vec<T>) {
+    if to.is_empty() {
+        std::mem::swap(to, from);
+    } else {
+        to.append(from);
     }
 }
 
@@ -586,10 +541,4 @@ pub(crate) fn environment(
     );
     let layout = Layout::hexagonal(deployment.inter_site_distance_m);
     Environment { layout, deployment, fading, model: LinkModel::new() }
-}
-
-fn release(bodies: &mut [Body], free: &mut Vec<u32>, body: BodyId) -> Body {
-    let Some(slot) = bodies.get_mut(body.0 as usize) else { return Body::None };
-    free.push(body.0);
-    std::mem::take(slot)
 }

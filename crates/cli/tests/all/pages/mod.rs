@@ -349,7 +349,7 @@ fn the_page_of_a_city_is_readable() {
     config.deployment.speed_mps = 30.0 / 3.6;
     let media = MediaSpec::new(Some(VideoSpec::default()), None);
     let spec = CitySpec { config, media, queue: QueueSpec::DropTail(Limit::Packets(1000)) };
-    let (record, log) = run_logged(&spec, |_| ControlFlow::Continue(())).unwrap();
+    let (record, log) = run_logged(&spec, &giusto::city::Alone, |_| ControlFlow::Continue(())).unwrap();
     let html = city(&record, &log, "giusto sim: city", "giusto sim city.toml --out out").to_html();
     let Some(found) = check("city", &html, 4) else { return };
     let text = found["text"].as_str().unwrap();

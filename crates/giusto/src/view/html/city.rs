@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     fn the_log_agrees_with_the_record_and_is_drawn() {
-        let (record, log) = run_logged(&spec(), |_| ControlFlow::Continue(())).unwrap();
+        let (record, log) = run_logged(&spec(), &crate::city::Alone, |_| ControlFlow::Continue(())).unwrap();
         // To keep a log changes nothing.
         let plain = run(&spec(), |_| ControlFlow::Continue(())).unwrap();
         assert_eq!(plain, crate::city::CityRecord { wall_s: plain.wall_s, ..record.clone() });

@@ -1,5 +1,7 @@
 //! People come, call or transfer a file, and leave.
 
+use std::cmp::Reverse;
+
 use giusto_sim::{
     packet::FlowId,
     random::Random,
@@ -8,13 +10,15 @@ use giusto_sim::{
 use giusto_units::{TimeDelta, Timestamp};
 use rand::RngExt;
 
-use super::{COVERAGE_DB, City, FILE_LINGERS, LINGERS, Side, Slot, Wake, release};
+use super::{COVERAGE_DB, City, FILE_LINGERS, Kind, LINGERS, Resident, Wake};
 use crate::{
     bearer::Bearer,
     city::{
+        air::Motion,
         config::{CityConfig, CityError, FileTransfers},
+        ends::{Change, Completed, End, Key},
         measures::CallMeasures,
-        people::{Activity, CallPlan, CallTotals, Person, Workload},
+        people::{Activity, CallPlan, CallTotals, Workload},
     },
     mac::{Channel, RadioUser},
     radio::{layout::CELLS, link::Direction},
@@ -23,15 +27,17 @@ use crate::{
 
 impl City<'_> {
     /// The file of a person is complete.
-    pub(super) fn complete(&mut self, now: Timestamp, number: u32) {
-        let Some(files) = &self.config.files else { return };
-        let Some((life, Some(person))) = self.persons.get_mut(number as usize) else { return };
+    pub(super) fn complete(&mut self, completed: Completed) {
+        let Completed { at, by_radio, number, id, .. } = completed;
+        let Some(resident) = self.persons.get_mut(number as usize).and_then(Option::as_mut) else { return };
+        if resident.id != id {
+            return;
+        }
         self.counters.completed_files += 1;
-        let began = person.leaves - files.patience;
-        self.counters.file_time += now - began;
-        let leaves = now + FILE_LINGERS;
-        person.leaves = leaves;
-        self.events.schedule(leaves, Wake::Leave(number, *life));
+        self.counters.file_time += at - resident.joined;
+        resident.leaves = Key { at: at + FILE_LINGERS, scheduled: at, by_radio };
+        resident.kind = Kind::File { is_complete: true };
+        self.events.schedule(resident.leaves.at, Wake::Leave(number, id));
     }
 
     pub(super) fn schedule_call(&mut self) {
@@ -65,6 +71,7 @@ impl City<'_> {
             }
         };
         let measures = Box::new(CallMeasures::new(self.config.evaluation, time));
+        let overlap = measures.overlap;
         let activity = Activity::Call {
             number,
             media: flows.0,
@@ -74,7 +81,7 @@ impl City<'_> {
             totals: CallTotals::default(),
             measures,
         };
-        self.join(now, activity, (call.sender, call.receiver), time.1 + LINGERS);
+        self.join(now, (activity, Kind::Call(overlap)), (call.sender, call.receiver), time.1 + LINGERS);
     }
 
     pub(super) fn begin_file(&mut self, now: Timestamp) {
@@ -89,7 +96,8 @@ impl City<'_> {
             (Ok(sender), Ok(receiver)) => {
                 let agents: (Box<dyn Agent>, Box<dyn Agent>) =
                     (Box::new(sender.starting_at(now)), Box::new(receiver));
-                self.join(now, Activity::File { missing: size.as_bytes() }, agents, now + patience);
+                let activity = Activity::File { missing: size.as_bytes() };
+                self.join(now, (activity, Kind::File { is_complete: false }), agents, now + patience);
             }
             (Err(error), _) | (_, Err(error)) => {
                 self.error.get_or_insert(error.into());
@@ -101,7 +109,7 @@ impl City<'_> {
     fn join(
         &mut self,
         now: Timestamp,
-        activity: Activity,
+        (activity, kind): (Activity, Kind),
         (sender, receiver): (Box<dyn Agent>, Box<dyn Agent>),
         leaves: Timestamp,
     ) {
@@ -111,82 +119,76 @@ impl City<'_> {
             libm::pow(10.0, self.config.downlink.power_dbm / 10.0) / f64::from(self.config.downlink.blocks);
         let is_covered = terminal.full_load_sinr_db(power as f32, noise) >= COVERAGE_DB;
         self.counters.uncovered_users += u64::from(!is_covered);
-        let channel = |present: bool, workload: &mut dyn Workload, config: &CityConfig| {
-            let bearer = |workload: &mut dyn Workload| Bearer::new(config.bearer, workload.queue());
-            present.then(|| Channel::new(bearer(workload), config.fairness_window_ms))
-        };
-        let downlink = channel(self.downlink.is_some(), self.workload, &self.config);
-        let uplink = channel(self.uplink.is_some(), self.workload, &self.config);
-        let place = self.population.add(RadioUser { terminal, downlink, uplink });
+        let place = self.free_places.pop().unwrap_or_else(|| {
+            self.terminals.push(None);
+            self.terminals.len() as u32 - 1
+        });
         let number = self.free_persons.pop().unwrap_or_else(|| {
-            self.persons.push((0, None));
+            self.persons.push(None);
             self.persons.len() as u32 - 1
         });
+        let id = self.joined;
+        self.joined += 1;
+        let channel = |workload: &mut dyn Workload, config: &CityConfig| {
+            Channel::new(Bearer::new(config.bearer, workload.queue()), config.fairness_window_ms)
+        };
+        let [downlink_motions, uplink_motions] = &mut self.news.motions;
+        if self.modelled.0 {
+            let downlink = Some(channel(self.workload, &self.config));
+            let user = Box::new(RadioUser { terminal: terminal.clone(), downlink, uplink: None });
+            downlink_motions.push((self.ms, Motion::Join { id, place, user }));
+        }
+        if self.modelled.1 {
+            let uplink = Some(channel(self.workload, &self.config));
+            let user = Box::new(RadioUser { terminal: terminal.clone(), downlink: None, uplink });
+            uplink_motions.push((self.ms, Motion::Join { id, place, user }));
+        }
+        if let Some(slot) = self.terminals.get_mut(place as usize) {
+            *slot = Some(terminal);
+        }
         let (network, user) = match self.config.direction {
             Direction::Downlink => (sender, receiver),
             Direction::Uplink => (receiver, sender),
         };
-        let agents =
-            (self.add_agent(number, Side::Network, network), self.add_agent(number, Side::User, user));
-        let owners = self.population.places() as usize;
-        self.owners.resize(owners, u32::MAX);
-        if let Some(owner) = self.owners.get_mut(place as usize) {
-            *owner = number;
+        for (changes, agent) in self.news.changes.iter_mut().zip([network, user]) {
+            let end = End::new(agent, (id, number, place), now, activity.clone());
+            changes.push((id, Change::Join(Box::new(end))));
         }
-        if let Some((life, slot)) = self.persons.get_mut(number as usize) {
-            *life += 1;
-            *slot = Some(Person { place, agents, activity, leaves });
-            self.events.schedule(leaves, Wake::Leave(number, *life));
+        if matches!(kind, Kind::File { .. }) {
+            self.patience.push(Reverse((leaves, number, id)));
         }
-        self.drain(now, agents.0);
-        self.drain(now, agents.1);
-    }
-
-    fn add_agent(&mut self, person: u32, side: Side, agent: Box<dyn Agent>) -> u32 {
-        let place = self.free_agents.pop().unwrap_or_else(|| {
-            let slot = Slot { agent: None, at: Timestamp::MAX, life: 0, person, side, sent: 0 };
-            self.agents.push(slot);
-            self.agents.len() as u32 - 1
-        });
-        if let Some(slot) = self.agents.get_mut(place as usize) {
-            let life = slot.life + 1;
-            *slot = Slot { agent: Some(agent), at: Timestamp::MAX, life, person, side, sent: 0 };
+        if let Some(slot) = self.persons.get_mut(number as usize) {
+            let key = Key { at: leaves, scheduled: now, by_radio: false };
+            *slot = Some(Resident { id, place, joined: now, leaves: key, kind });
+            self.events.schedule(leaves, Wake::Leave(number, id));
         }
-        place
     }
 
     /// A person leaves.
-    pub(super) fn leave(&mut self, now: Timestamp, number: u32, life: u32) {
-        let is_due = |person: &Person| person.leaves <= now;
-        let Some((_, slot)) = self.persons.get_mut(number as usize).filter(|(of, _)| *of == life) else {
-            return;
-        };
-        let Some(person) = slot.take_if(|person| is_due(person)) else { return };
+    pub(super) fn leave(&mut self, now: Timestamp, number: u32, id: u32) {
+        let is_due = |resident: &mut Resident| resident.id == id && resident.leaves.at <= now;
+        let Some(slot) = self.persons.get_mut(number as usize) else { return };
+        let Some(Resident { place, leaves: key, kind, .. }) = slot.take_if(is_due) else { return };
         self.free_persons.push(number);
-        for agent in [person.agents.0, person.agents.1] {
-            if let Some(slot) = self.agents.get_mut(agent as usize) {
-                slot.agent = None;
-                slot.life += 1;
-                self.free_agents.push(agent);
-            }
+        self.free_places.push(place);
+        if let Some(slot) = self.terminals.get_mut(place as usize) {
+            *slot = None;
         }
-        if let Some(user) = self.population.remove(person.place) {
-            for (channel, sums) in [user.downlink, user.uplink].into_iter().zip(&mut self.counters.bearers) {
-                if let Some(mut channel) = channel {
-                    sums.add(channel.bearer.counters());
-                    while let Some(packet) = channel.bearer.clear(now) {
-                        release(&mut self.bodies, &mut self.free_bodies, packet.body);
-                    }
+        for motions in &mut self.news.motions {
+            motions.push((self.ms, Motion::Leave { at: now, place }));
+        }
+        let mut measures = None;
+        match kind {
+            Kind::Call(overlap) => {
+                if overlap > TimeDelta::ZERO {
+                    measures = Some(self.finished.len());
+                    self.finished.push(CallMeasures::default());
                 }
             }
+            Kind::File { is_complete } => self.counters.abandoned_files += u64::from(!is_complete),
         }
-        match person.activity {
-            Activity::Call { measures, .. } => {
-                if measures.overlap > TimeDelta::ZERO {
-                    self.finished.push(*measures);
-                }
-            }
-            Activity::File { missing } => self.counters.abandoned_files += u64::from(missing > 0),
+        for changes in &mut self.news.changes {
+            changes.push((id, Change::Leave { id, key, measures }));
         }
     }
 }
