@@ -90,7 +90,6 @@ fn main() -> Result<(), Error> {
     publish::now();
     let mut table = "|controller|goodput, Mbit/s|p50, ms|p95, ms|p99, ms|missed, %|\n".to_owned();
     writeln!(table, "{}|", "|-".repeat(6))?;
-    let mut headline = Vec::new();
     for controller in CONTROLLERS {
         let mut columns: [Vec<f64>; 5] = Default::default();
         for run in 0..runs {
@@ -111,10 +110,8 @@ fn main() -> Result<(), Error> {
         let cells: Vec<_> =
             columns.iter().zip([2, 0, 0, 0, 1]).map(|(column, digits)| cell(column, digits)).collect();
         writeln!(table, "|{controller}|{}|", cells.join("|"))?;
-        headline.push(format!("{:.0} ms with {controller}", columns[2].iter().sum::<f64>() / runs as f64));
     }
     let page = include_str!("page.md")
-        .replace("{headline}", &headline.join(", "))
         .replace("{runs}", &runs.to_string())
         .replace("{last}", &(24 + runs).to_string())
         .replace("{table}", table.trim_end());
