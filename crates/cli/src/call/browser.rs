@@ -59,7 +59,7 @@ fn plan(args: &BrowserArgs) -> anyhow::Result<BrowserPlan> {
     let video = super::video(&args.media, args.end.max_rate.unwrap_or(DEFAULT_MAX_RATE))?;
     if video.is_none() && !args.reverse {
         misuse!(
-            "--browser needs --media with files of VP8, VP9 or H.264, such as of `ffmpeg -i INPUT -c:v libvpx -g 30 FILE.ivf`, or \
+            "--browser needs --media with files of VP8, VP9, AV1 or H.264, such as of `ffmpeg -i INPUT -c:v libvpx -g 30 FILE.ivf`, or \
              --encoder-command, or --reverse to receive only"
         );
     }
@@ -172,7 +172,6 @@ pub(super) fn run(args: &BrowserArgs, stop: &AtomicBool) -> anyhow::Result<ExitC
     let log = log.transpose()?;
     let outcome = call(&plan, trace, log.as_ref(), stop, |event| say(&event));
     let outcome = outcome.map_err(|error| match error {
-        error @ BrowserRunError::Av1 => UsageError::new(error).into(),
         BrowserRunError::Call(error @ (CallError::Page { .. } | CallError::Socket(_))) => {
             UsageError::new(format!("{error}: choose another address with --listen")).into()
         }

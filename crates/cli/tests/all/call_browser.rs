@@ -31,7 +31,7 @@ pub(crate) mod with_webrtc {
     use std::{
         fs,
         io::{BufRead as _, BufReader},
-        process::Stdio,
+        process::{Command, Stdio},
         thread,
     };
 
@@ -84,12 +84,13 @@ pub(crate) mod with_webrtc {
 
     /// A call on this machine whose page a browser visits, with a folder for its profile: the record, and the lines of standard error.
     /// `None` without a browser.
-    pub(crate) fn called(
+    pub(crate) fn called<B>(
         folder: &Folder,
         flags: &[&str],
-        visit: impl FnOnce(&str, &str) -> Option<Visitor>,
+        visit: impl FnOnce(&str, &str) -> Option<B>,
     ) -> Option<(Value, Vec<String>)> {
-        let mut command = giusto(&[&["call", "--browser", "--listen", "127.0.0.1:0"], flags].concat());
+        let listen: &[&str] = if flags.contains(&"--listen") { &[] } else { &["--listen", "127.0.0.1:0"] };
+        let mut command = giusto(&[&["call", "--browser"], listen, flags].concat());
         command.current_dir(folder.path("")).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let stderr = BufReader::new(child.stderr.take().unwrap());
@@ -106,6 +107,28 @@ pub(crate) mod with_webrtc {
         // 3: this machine was overloaded.
         assert!(matches!(output.status.code(), Some(0 | 3)), "{said:?}");
         Some((json(&output), said))
+    }
+
+    #[test]
+    fn chromium_decodes_av1() {
+        const TEST: &str = "chromium_decodes_av1";
+        let folder = Folder::with("");
+        let mut command = Command::new("ffmpeg");
+        command.args(["-v", "error", "-f", "lavfi", "-i", "testsrc2=size=320x180:rate=15", "-t", "3"]);
+        command.args(["-pix_fmt", "yuv420p", "-c:v", "libaom-av1", "-usage", "realtime", "-cpu-used", "8"]);
+        command.args(["-b:v", "300k", "-g", "15"]).arg(folder.path("av1.ivf"));
+        if !command.status().is_ok_and(|status| status.success()) {
+            eprintln!("SKIPPED {TEST}: ffmpeg has no libaom-av1");
+            return;
+        }
+        let flags = ["--media", "av1.ivf", "--max-rate", "1M", "-t", "5", "--json"];
+        let visit = |profile: &str, page: &str| Visitor::to(TEST, profile, &format!("{page}?auto"));
+        let Some((record, said)) = called(&folder, &flags, visit) else { return };
+        assert_eq!(record["call"]["video"]["codec"], "av1", "{record}");
+        let count = |value: &Value| value.as_u64().unwrap_or_else(|| panic!("{value} of {said:?}"));
+        let (decoded, sent) =
+            (count(&record["browser"]["frames_decoded"]), count(&record["connection"]["frames"]));
+        assert!(decoded >= 20 && decoded <= sent && decoded * 2 >= sent, "{decoded} of {sent}");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::{
     call_browser::with_webrtc::{self, data},
-    common::{Folder, chromium::Visitor, giusto, namespace::in_namespace},
+    common::{Folder, chromium::Visitor, firefox::Firefox, giusto, namespace::in_namespace},
 };
 
 /// The record of a call, of six seconds if nothing else is said, with a browser at `/?auto` and this query; `None` without a browser.
@@ -85,6 +85,46 @@ fn chromium_sends_video_and_audio_that_are_saved_in_sync() {
     assert!((first("v") - first("a")).abs() < 1.0, "{} {}", first("v"), first("a"));
     let page = fs::read_to_string(folder.path("r.html")).unwrap();
     assert!(page.contains("call:reverse"));
+}
+
+#[test]
+fn firefox_sends_video_and_audio_that_are_saved() {
+    const TEST: &str = "firefox_sends_video_and_audio_that_are_saved";
+    // Firefox has no candidates on loopback.
+    in_namespace(TEST, 1500, || {
+        for arguments in [
+            "link add near type veth peer name far",
+            "addr add 192.0.2.1/24 dev near",
+            "link set near up",
+            "link set far up",
+        ] {
+            assert!(Command::new("ip").args(arguments.split(' ')).status().unwrap().success(), "{arguments}");
+        }
+        firefox_sends(TEST);
+    });
+}
+
+fn firefox_sends(test: &str) {
+    let folder = Folder::with("");
+    let flags = ["--listen", "192.0.2.1:0", "--json", "-t", "6", "--reverse", "--save", "camera.webm"];
+    let visit = |_: &str, page: &str| {
+        let mut browser = Firefox::start(test)?;
+        browser.visit(&format!("{page}?auto&test"));
+        Some(browser)
+    };
+    let Some((record, said)) = with_webrtc::called(&folder, &flags, visit) else { return };
+    assert!(said.iter().any(|line| line.contains("connected to ")), "{said:?}");
+    assert!(record["browser"]["user_agent"].as_str().unwrap().contains("Firefox"), "{record}");
+    let (video, audio) = (stream(&record, "video"), stream(&record, "audio"));
+    assert_eq!((&video["codec"], &audio["codec"]), (&"vp8".into(), &"opus".into()));
+    let frames = count(&record["call"]["saved"]["frames"]);
+    assert!((15..=400).contains(&frames) && frames == count(&video["frames"]), "{record}");
+    assert!((60..=320).contains(&count(&audio["frames"])), "{audio}");
+    let Some(read) = probed(&folder.path("camera.webm"), "v", "stream=codec_name,nb_read_packets") else {
+        return;
+    };
+    assert_eq!(read, [format!("vp8,{frames}")]);
+    decodes(&folder.path("camera.webm"));
 }
 
 #[test]

@@ -132,11 +132,6 @@ pub enum BrowserRunError {
     /// The trace could not be written.
     #[error(transparent)]
     Trace(#[from] TraceFileError),
-    /// The video is AV1: Chromium takes the sequence header, which has a packet of its own, for a frame.
-    #[error(
-        "the video is AV1, and a browser is sent VP8, VP9 or H.264: encode it such as with `ffmpeg -i INPUT -c:v libvpx -g 30 FILE.ivf`"
-    )]
-    Av1,
 }
 
 /// What happens before and during a call to a browser.
@@ -216,9 +211,6 @@ pub fn run(
     stop: &AtomicBool,
     on_event: impl FnMut(BrowserEvent),
 ) -> Result<BrowserRecord, BrowserRunError> {
-    if plan.video.as_ref().is_some_and(|video| video.codec() == VideoCodec::Av1) {
-        return Err(BrowserRunError::Av1);
-    }
     let mut random = StdRng::try_from_rng(&mut SysRng)?;
     let controller = plan.controller.build_with(plan.limits, plan.options());
     let controller = match log {

@@ -11,6 +11,7 @@
 //! Nothing here reads a file, a clock or a socket.
 
 mod arrivals;
+mod av1;
 mod clip;
 mod live;
 mod picture_size;
@@ -23,9 +24,10 @@ use giusto_units::DataSize;
 use serde::{Deserialize, Serialize};
 
 pub use arrivals::{Arrivals, Gap, OrderedFrame};
+use av1::av1_dimensions;
 pub use clip::{Clip, ClipError, Ladder, LadderError};
 pub use live::{EncoderCommand, LiveVideo, RATE_INTERVAL, RATE_STEP};
-use picture_size::{av1_dimensions, h264_dimensions, vp9_dimensions};
+use picture_size::{h264_dimensions, vp9_dimensions};
 pub use reader::{VideoError, VideoReader};
 pub use source::{FileSource, VideoSource, media_timestamp};
 pub use writer::{VideoWriter, dimensions};

@@ -1,7 +1,7 @@
 //! The size of the pictures: of H.264 from its sequence parameter set (ITU-T H.264 §7.3.2.1.1), of VP9 from the header of a key frame
-//! (VP9 Bitstream Specification §6.2), of AV1 from its sequence header (AV1 Bitstream Specification §5.5.1).
+//! (VP9 Bitstream Specification §6.2).
 
-use giusto_rtp::{av1, h264::nal_units, vp9};
+use giusto_rtp::{h264::nal_units, vp9};
 
 /// The unit of a sequence parameter set.
 const SEQUENCE_PARAMETERS: u8 = 7;
@@ -87,7 +87,7 @@ pub(super) fn vp9_dimensions(frame: &[u8]) -> Option<(u16, u16)> {
     if !vp9::is_key(frame) {
         return None;
     }
-    let mut bits = Bits { bytes: frame.get(..frame.len().min(16))?.to_vec(), at: 0 };
+    let mut bits = Bits::plain(frame.get(..frame.len().min(16))?.to_vec());
     bits.take(2)?;
     let (low, high) = (bits.take(1)?, bits.take(1)?);
     let profile = high << 1 | low;
@@ -109,64 +109,13 @@ pub(super) fn vp9_dimensions(frame: &[u8]) -> Option<(u16, u16)> {
     size(bits.take(16)?, bits.take(16)?)
 }
 
-/// Width and height of the largest pictures, if the temporal unit of AV1 has a sequence header.
-pub(super) fn av1_dimensions(unit: &[u8]) -> Option<(u16, u16)> {
-    // Payloads of one whole OBU each, after the aggregation header.
-    let obus = av1::packets(unit, usize::MAX);
-    let header = obus
-        .iter()
-        .filter_map(|payload| payload.get(1..))
-        .find(|obu| obu.first().is_some_and(|byte| byte >> 3 & 0xf == 1))?;
-    let start = 1 + usize::from(header.first()? >> 2 & 1);
-    let mut bits = Bits { bytes: header.get(start..)?.to_vec(), at: 0 };
-    // Profile, and whether it is a still picture.
-    bits.take(4)?;
-    if bits.take(1)? == 1 {
-        bits.take(5)?;
-    } else {
-        let mut delay_bits = None;
-        if bits.take(1)? == 1 {
-            // Timing: units, scale, and equal intervals.
-            bits.take(32)?;
-            bits.take(32)?;
-            if bits.take(1)? == 1 {
-                bits.unsigned()?;
-            }
-            if bits.take(1)? == 1 {
-                delay_bits = Some(bits.take(5)? as usize + 1);
-                bits.take(32)?;
-                bits.take(10)?;
-            }
-        }
-        let has_display_delay = bits.take(1)? == 1;
-        for _ in 0..=bits.take(5)? {
-            bits.take(12)?;
-            if bits.take(5)? > 7 {
-                bits.take(1)?;
-            }
-            if let Some(delay_bits) = delay_bits
-                && bits.take(1)? == 1
-            {
-                bits.take(delay_bits)?;
-                bits.take(delay_bits)?;
-                bits.take(1)?;
-            }
-            if has_display_delay && bits.take(1)? == 1 {
-                bits.take(4)?;
-            }
-        }
-    }
-    let (width_bits, height_bits) = (bits.take(4)? as usize + 1, bits.take(4)? as usize + 1);
-    size(bits.take(width_bits)?, bits.take(height_bits)?)
-}
-
 /// A size of which both numbers are one less.
-fn size(width: u32, height: u32) -> Option<(u16, u16)> {
+pub(super) fn size(width: u32, height: u32) -> Option<(u16, u16)> {
     Some((u16::try_from(width + 1).ok()?, u16::try_from(height + 1).ok()?))
 }
 
 /// The bits of a unit, without the bytes that prevent start codes (ITU-T H.264 §7.4.1).
-struct Bits {
+pub(super) struct Bits {
     bytes: Vec<u8>,
     at: usize,
 }
@@ -185,8 +134,13 @@ impl Bits {
         Self { bytes, at: 0 }
     }
 
+    /// The bits of bytes that prevent nothing.
+    pub(super) const fn plain(bytes: Vec<u8>) -> Self {
+        Self { bytes, at: 0 }
+    }
+
     /// Up to 32 bits.
-    fn take(&mut self, count: usize) -> Option<u32> {
+    pub(super) fn take(&mut self, count: usize) -> Option<u32> {
         let mut value = 0;
         for _ in 0..count {
             let byte = self.bytes.get(self.at / 8)?;
@@ -197,7 +151,7 @@ impl Bits {
     }
 
     /// An Exp-Golomb code (§9.1).
-    fn unsigned(&mut self) -> Option<u32> {
+    pub(super) fn unsigned(&mut self) -> Option<u32> {
         let mut zeros = 0;
         while self.take(1)? == 0 {
             zeros += 1;
@@ -236,7 +190,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::video::{Clip, VideoCodec, dimensions};
+    use crate::video::{Clip, VideoCodec, av1::av1_dimensions, dimensions};
 
     /// What ffprobe says of a file.
     fn probed(path: &str) -> Option<(u16, u16)> {

@@ -1,13 +1,17 @@
 //! Reads frames from a byte stream of any length, in constant memory.
 
 use giusto_rtp::{
-    av1, h264,
+    h264,
     vp8::{FrameTag, Vp8Error},
     vp9,
 };
 use giusto_units::{NANOS_PER_SECOND, TimeDelta};
 
-use super::{VideoCodec, VideoFrame, references::is_droppable};
+use super::{
+    VideoCodec, VideoFrame,
+    av1::{Sequence, begins_sequence},
+    references::is_droppable,
+};
 use crate::media::MAX_FRAME_SIZE;
 
 /// The header of an IVF file: signature, version, its length, codec, width, height, time base, number of frames.
@@ -109,6 +113,8 @@ pub struct VideoReader {
     /// The access unit at the start of the buffer has a slice.
     has_slice: bool,
     frames: u64,
+    /// Of AV1, the latest.
+    sequence: Option<Sequence>,
     failed: Option<VideoError>,
 }
 
@@ -120,6 +126,7 @@ impl Default for VideoReader {
             searched: 0,
             has_slice: false,
             frames: 0,
+            sequence: None,
             failed: None,
         }
     }
@@ -274,7 +281,10 @@ impl VideoReader {
         };
         let nanos = u128::from(time) * u128::from(scale) * u128::from(NANOS_PER_SECOND) / u128::from(rate);
         let at = i64::try_from(nanos).map_err(|_| VideoError::Time(self.frames, time))?;
-        let droppable = !key && is_droppable(codec, frame);
+        if codec == VideoCodec::Av1 && key {
+            self.sequence = Sequence::of(frame);
+        }
+        let droppable = !key && is_droppable(codec, frame, self.sequence.as_ref());
         let time = Some(TimeDelta::from_nanos(at));
         let frame = VideoFrame { payload: frame.into(), key, droppable, time };
         self.buffer.drain(..IVF_FRAME_HEADER_BYTES + size as usize);
@@ -305,12 +315,16 @@ impl VideoReader {
         Ok(None)
     }
 
-    fn temporal_unit(&self, bytes: Vec<u8>) -> Result<VideoFrame, VideoError> {
+    fn temporal_unit(&mut self, bytes: Vec<u8>) -> Result<VideoFrame, VideoError> {
         let size = bytes.len() as u64;
         if size <= AV1_DELIMITER.len() as u64 || size > MAX_FRAME_SIZE.as_bytes() {
             return Err(VideoError::FrameSize(self.frames, size));
         }
-        let (key, droppable) = (begins_sequence(&bytes), false);
+        let key = begins_sequence(&bytes);
+        if key {
+            self.sequence = Sequence::of(&bytes);
+        }
+        let droppable = !key && is_droppable(VideoCodec::Av1, &bytes, self.sequence.as_ref());
         Ok(VideoFrame { payload: bytes.into(), key, droppable, time: None })
     }
 
@@ -357,14 +371,9 @@ impl VideoReader {
             return Err(VideoError::FrameSize(self.frames, size));
         }
         let key = h264::is_key(&bytes);
-        let droppable = !key && is_droppable(VideoCodec::H264, &bytes);
+        let droppable = !key && is_droppable(VideoCodec::H264, &bytes, None);
         Ok(VideoFrame { payload: bytes.into(), key, droppable, time: None })
     }
-}
-
-/// Whether the unit has a sequence header, with which decoding can start: encoders write it before key frames.
-fn begins_sequence(unit: &[u8]) -> bool {
-    av1::packets(unit, usize::MAX).first().is_some_and(|first| av1::begins_sequence(first))
 }
 
 /// The length of the OBU at the start, with its header and its size (AV1 Bitstream Specification §5.3.1). `None`: that is not there yet.

@@ -2,10 +2,10 @@
 
 use giusto_rtp::{h264, vp8::FrameTag, vp9};
 
-use super::VideoCodec;
+use super::{VideoCodec, av1::Sequence};
 
-/// Whether no other frame refers to this one. Of AV1 it is not known.
-pub(super) fn is_droppable(codec: VideoCodec, frame: &[u8]) -> bool {
+/// Whether no other frame refers to this one; `sequence` is that of AV1.
+pub(super) fn is_droppable(codec: VideoCodec, frame: &[u8], sequence: Option<&Sequence>) -> bool {
     match codec {
         VideoCodec::Vp8 => vp8_changes_nothing(frame).unwrap_or(false),
         VideoCodec::Vp9 => vp9_changes_nothing(frame),
@@ -17,7 +17,7 @@ pub(super) fn is_droppable(codec: VideoCodec, frame: &[u8]) -> bool {
                 .peekable();
             slices.peek().is_some() && slices.all(|first| first & 0x60 == 0)
         }
-        VideoCodec::Av1 => false,
+        VideoCodec::Av1 => sequence.is_some_and(|sequence| sequence.changes_nothing(frame)),
     }
 }
 
@@ -191,9 +191,51 @@ mod tests {
     }
 
     #[test]
+    fn units_of_av1_that_are_no_reference_can_be_left_out() {
+        let path = std::env::temp_dir().join(format!("giusto-layers-av1-{}.ivf", std::process::id()));
+        let path = path.display().to_string();
+        let mut command = Command::new("ffmpeg");
+        command.args(["-v", "error", "-y", "-f", "lavfi", "-i", "testsrc=size=96x64:rate=30"]);
+        command.args(["-frames:v", "20", "-pix_fmt", "yuv420p", "-c:v", "libsvtav1", "-preset", "12"]);
+        command.args(["-b:v", "100k", &path]);
+        if !command.status().is_ok_and(|status| status.success()) {
+            eprintln!("SKIPPED references of AV1: ffmpeg has no libsvtav1");
+            return;
+        }
+        let clip = Clip::parse(&std::fs::read(&path).unwrap(), TimeDelta::ZERO).unwrap();
+        let all: Vec<_> = (0..).zip(clip.frames().iter().map(|frame| frame.payload.to_vec())).collect();
+        let droppable: Vec<bool> = clip.frames().iter().map(|frame| frame.droppable).collect();
+        let count = droppable.iter().filter(|is| **is).count();
+        assert!((4..=14).contains(&count) && !droppable[0], "{droppable:?}");
+        let kept = |left_out: &dyn Fn(usize) -> bool| -> Vec<(u64, Vec<u8>)> {
+            all.iter().filter(|(at, _)| !left_out(*at as usize)).cloned().collect()
+        };
+        let whole = pictures(&path, VideoCodec::Av1, &all).unwrap();
+        let thinned = pictures(&path, VideoCodec::Av1, &kept(&|at| droppable[at])).unwrap();
+        assert_eq!((whole.len(), thinned.len()), (20, 20 - count));
+        assert!(thinned.iter().all(|picture| whole.contains(picture)), "{thinned:?} {whole:?}");
+        // A unit that others need cannot be left out.
+        let needed = (1..20).find(|at| !droppable[*at]).unwrap();
+        let mut writer = VideoWriter::ivf(VideoCodec::Av1);
+        let mut file = writer.header();
+        for (number, frame) in kept(&|at| at == needed) {
+            writer.write(number * 3_000, &frame, &mut file);
+        }
+        std::fs::write(&path, file).unwrap();
+        let mut command = Command::new("ffmpeg");
+        command.args(["-v", "error", "-i", &path, "-fps_mode", "passthrough", "-f", "framemd5", "-"]);
+        let output = command.output().unwrap();
+        let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+        let known = |line: &&str| whole.iter().any(|(_, hash)| line.contains(hash.as_str()));
+        let pictures: Vec<&str> = printed.lines().filter(|line| !line.starts_with('#')).collect();
+        assert!(!output.stderr.is_empty() || !pictures.iter().all(known), "{printed}");
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
     fn slices_that_are_no_reference_can_be_left_out() {
         let unit = |first: u8| [0, 0, 1, first, 0x9a, 1];
-        let is = |frame: &[u8]| is_droppable(VideoCodec::H264, frame);
+        let is = |frame: &[u8]| is_droppable(VideoCodec::H264, frame, None);
         assert!(is(&unit(0x01)) && is(&[unit(0x06), unit(0x01), unit(0x01)].concat()));
         assert!(!is(&unit(0x21)) && !is(&unit(0x65)) && !is(&[unit(0x01), unit(0x41)].concat()));
         assert!(!is(&unit(0x06)));
@@ -203,7 +245,7 @@ mod tests {
         #[test]
         fn any_bytes_are_read_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
             for codec in VideoCodec::ALL {
-                is_droppable(codec, &bytes);
+                is_droppable(codec, &bytes, Sequence::of(&bytes).as_ref());
             }
         }
     }

@@ -25,8 +25,14 @@ user_pref("network.proxy.http", "127.0.0.1");
 user_pref("network.proxy.http_port", 9);
 user_pref("network.proxy.ssl", "127.0.0.1");
 user_pref("network.proxy.ssl_port", 9);
+user_pref("network.proxy.no_proxies_on", "192.0.2.0/24");
+user_pref("media.peerconnection.ice.proxy_only_if_behind_proxy", false);
 user_pref("datareporting.policy.dataSubmissionEnabled", false);
 user_pref("browser.shell.checkDefaultBrowser", false);
+user_pref("media.peerconnection.ice.obfuscate_host_addresses", false);
+user_pref("media.navigator.streams.fake", true);
+user_pref("media.navigator.permission.disabled", true);
+user_pref("media.autoplay.default", 0);
 "#;
 
 /// Runs a script on the page and returns what it tells. The page's security policy allows scripts of its own text, and no `eval`.
@@ -102,6 +108,12 @@ impl Firefox {
         browser.call("WebDriver:NewSession", &json!({}));
         browser.call("WebDriver:SetTimeouts", &json!({ "script": 60_000, "pageLoad": 90_000 }));
         Some(browser)
+    }
+
+    /// Goes to a page that runs by itself, whose security policy may forbid other scripts.
+    #[cfg(feature = "browser")]
+    pub(crate) fn visit(&mut self, url: &str) {
+        self.call("WebDriver:Navigate", &json!({ "url": url }));
     }
 
     /// Calls a method of the protocol: `[0, number, name, parameters]`, answered by `[1, number, error, result]`.
