@@ -37,7 +37,10 @@ pub(crate) mod with_webrtc {
 
     use serde_json::Value;
 
-    use crate::common::{Folder, chromium::Visitor, giusto, json, process::Running, run, text};
+    use crate::common::{
+        Folder, chromium::Visitor, firefox::Firefox, giusto, json, namespace::in_network, process::Running,
+        run, text,
+    };
 
     const TEST: &str = "chromium_and_giusto_agree_on_a_call";
 
@@ -164,5 +167,26 @@ pub(crate) mod with_webrtc {
         let log = folder.path("log.jsonl").display().to_string();
         let replayed = run(&["replay", &log, "--json"]);
         assert_eq!(replayed.status.code(), Some(0), "{}", text(&replayed.stderr));
+    }
+
+    #[test]
+    fn firefox_decodes_what_is_sent() {
+        const TEST: &str = "firefox_decodes_what_is_sent";
+        in_network(TEST, || {
+            let folder = Folder::with("");
+            let low = data("low.ivf");
+            let flags = ["--listen", "192.0.2.1:0", "--media", &low, "--max-rate", "1M", "-t", "5", "--json"];
+            let visit = |_: &str, page: &str| {
+                let mut browser = Firefox::start(TEST)?;
+                browser.visit(&format!("{page}?auto"));
+                Some(browser)
+            };
+            let Some((record, said)) = called(&folder, &flags, visit) else { return };
+            let count = |value: &Value| value.as_u64().unwrap_or_else(|| panic!("{value} of {said:?}"));
+            let (decoded, sent) =
+                (count(&record["browser"]["frames_decoded"]), count(&record["connection"]["frames"]));
+            assert!(decoded >= 10 && decoded <= sent, "{decoded} of {sent}");
+            assert!(record["browser"]["user_agent"].as_str().unwrap().contains("Firefox"), "{record}");
+        });
     }
 }

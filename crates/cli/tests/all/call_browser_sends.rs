@@ -6,7 +6,13 @@ use serde_json::Value;
 
 use crate::{
     call_browser::with_webrtc::{self, data},
-    common::{Folder, chromium::Visitor, firefox::Firefox, giusto, namespace::in_namespace},
+    common::{
+        Folder,
+        chromium::Visitor,
+        firefox::Firefox,
+        giusto,
+        namespace::{in_namespace, in_network},
+    },
 };
 
 /// The record of a call, of six seconds if nothing else is said, with a browser at `/?auto` and this query; `None` without a browser.
@@ -91,17 +97,7 @@ fn chromium_sends_video_and_audio_that_are_saved_in_sync() {
 fn firefox_sends_video_and_audio_that_are_saved() {
     const TEST: &str = "firefox_sends_video_and_audio_that_are_saved";
     // Firefox has no candidates on loopback.
-    in_namespace(TEST, 1500, || {
-        for arguments in [
-            "link add near type veth peer name far",
-            "addr add 192.0.2.1/24 dev near",
-            "link set near up",
-            "link set far up",
-        ] {
-            assert!(Command::new("ip").args(arguments.split(' ')).status().unwrap().success(), "{arguments}");
-        }
-        firefox_sends(TEST);
-    });
+    in_network(TEST, || firefox_sends(TEST));
 }
 
 fn firefox_sends(test: &str) {

@@ -12,6 +12,13 @@
 //! | [`run`] | the caller and the listener over a socket |
 //! | [`race`] | which of several addresses has a listener |
 //! | `browser` | calls to a browser, with the feature `browser` |
+//!
+//! A call has two ends. Several parties behind a selective forwarding middlebox (RFC 7667 §3.7) would need: a forwarder that ends the
+//! feedback of each hop and runs a controller for each receiver; that chooses for it a temporal layer ([`droppable`] frames) or one of several
+//! encodings, and renumbers what it forwards; that asks senders for key frames on behalf of receivers; and a scenario key that says
+//! who receives whom.
+//!
+//! [`droppable`]: giusto_session::video::VideoFrame::droppable
 
 #[cfg(feature = "browser")]
 pub mod browser;

@@ -30,6 +30,22 @@ pub(crate) fn in_namespace(name: &str, mtu: u32, test: impl FnOnce() + Send) {
     });
 }
 
+/// As [`in_namespace`], with the address 192.0.2.1 besides those of loopback.
+#[cfg(feature = "browser")]
+pub(crate) fn in_network(name: &str, test: impl FnOnce() + Send) {
+    in_namespace(name, 1500, || {
+        for arguments in [
+            "link add near type veth peer name far",
+            "addr add 192.0.2.1/24 dev near",
+            "link set near up",
+            "link set far up",
+        ] {
+            assert!(Command::new("ip").args(arguments.split(' ')).status().unwrap().success(), "{arguments}");
+        }
+        test();
+    });
+}
+
 fn enter(mtu: u32) -> Result<(), String> {
     unshare(CloneFlags::CLONE_NEWNET).map_err(|error| format!("cannot make a network namespace: {error}"))?;
     let mtu = mtu.to_string();
