@@ -18,7 +18,7 @@ use crate::{
     bearer::{Bearer, BearerConfig},
     carrier::Carrier,
     city::{CityConfig, CityError, environment},
-    mac::{Channel, Delivered, Downlink, DownlinkConfig, Population, RadioUser, Uplink, UplinkConfig},
+    mac::{Channel, Delivered, Downlink, DownlinkConfig, Population, Radio, RadioUser, Uplink, UplinkConfig},
     radio::{
         fading::Profile,
         layout::{CELLS, Point},

@@ -11,8 +11,8 @@ use giusto_units::{DataRate, DataSize, Timestamp};
 use pyo3::prelude::*;
 
 use crate::{
-    controller::{Feedback, Probe, SentPacket, Target, rate, seconds},
     error::{Outcome, value_error},
+    values::{Feedback, Probe, SentPacket, Target, rate, seconds},
 };
 
 /// A congestion controller with the history of sent packets, for a sender of your own.

@@ -18,10 +18,10 @@ use pyo3::{
 };
 
 use crate::{
-    controller::{Feedback, Limits, PacketReport, SentPacket, rate, seconds},
     detached::detached,
     error::{Outcome, value_error},
     scenario::{Document, as_settings},
+    values::{Feedback, Limits, PacketReport, SentPacket, rate, seconds},
 };
 
 /// Environments that are stepped together.

@@ -17,6 +17,7 @@ mod run;
 mod scenario;
 mod seed;
 mod tasks;
+mod values;
 
 // The same allocator as that of the command, so that simulations have its speed.
 #[global_allocator]
@@ -31,9 +32,6 @@ mod module {
         call::{Listener, call},
         city::{City, run_city},
         command::main,
-        controller::{
-            Feedback, Limits, NadaReport, PacketReport, Probe, QueueState, SentPacket, StreamState, Target,
-        },
         embed::RateControl,
         error::ScenarioError,
         experiments::{Benchmark, Sweep, merge_benchmarks, merge_sweeps, run_benchmark, run_sweep},
@@ -45,5 +43,8 @@ mod module {
         run::{Run, run},
         scenario::{Document, constants, controllers, setting_paths, toml, with_constants},
         tasks::{BenchmarkTasks, SweepTasks, benchmark_task, sweep_task},
+        values::{
+            Feedback, Limits, NadaReport, PacketReport, Probe, QueueState, SentPacket, StreamState, Target,
+        },
     };
 }

@@ -11,59 +11,13 @@ use giusto_units::{TimeDelta, Timestamp};
 use super::ends::{Arrival, Key, SHARDS, Sent};
 use crate::{
     bearer::BearerCounters,
-    mac::{Channel, Delivered, Downlink, Population, RadioUser, Uplink},
+    mac::{Channel, Delivered, Population, Radio, RadioUser},
     radio::link::Direction,
     terminal::{Environment, Moved},
 };
 
 /// Interval at which queues learn their rate and dropped packets are collected, in ms.
 const MAINTAIN_MS: u64 = 100;
-
-/// The scheduler of a direction.
-pub(super) trait Radio: Send {
-    /// The direction.
-    const DIRECTION: Direction;
-
-    /// Processes a millisecond.
-    fn tick(
-        &mut self,
-        now: Timestamp,
-        ms: u64,
-        environment: &Environment,
-        population: &mut Population,
-        delivered: &mut Vec<Delivered>,
-    );
-}
-
-impl Radio for Downlink {
-    const DIRECTION: Direction = Direction::Downlink;
-
-    fn tick(
-        &mut self,
-        now: Timestamp,
-        ms: u64,
-        environment: &Environment,
-        population: &mut Population,
-        delivered: &mut Vec<Delivered>,
-    ) {
-        Self::tick(self, now, ms, environment, population, delivered);
-    }
-}
-
-impl Radio for Uplink {
-    const DIRECTION: Direction = Direction::Uplink;
-
-    fn tick(
-        &mut self,
-        now: Timestamp,
-        ms: u64,
-        environment: &Environment,
-        population: &mut Population,
-        delivered: &mut Vec<Delivered>,
-    ) {
-        Self::tick(self, now, ms, environment, population, delivered);
-    }
-}
 
 /// What happens to the users of the radio.
 #[derive(Debug)]

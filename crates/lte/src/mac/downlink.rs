@@ -7,6 +7,7 @@ use giusto_units::Timestamp;
 use rand::RngExt;
 
 use super::{
+    Radio,
     adaptation::{Best, Prediction, Report},
     channel::{Channel, Delivered, MacCounters, Population, RadioUser},
     harq::{Block, PROCESSES, Pending, ROUND_TRIP_MS},
@@ -110,6 +111,30 @@ struct Candidate {
     groups: u32,
 }
 
+impl Radio for Downlink {
+    const DIRECTION: Direction = Direction::Downlink;
+
+    fn tick(
+        &mut self,
+        now: Timestamp,
+        ms: u64,
+        environment: &Environment,
+        population: &mut Population,
+        delivered: &mut Vec<Delivered>,
+    ) {
+        self.results.handle(now, ms, population, &mut self.counters, delivered);
+        self.transmissions.clear();
+        for sent in &mut self.sent {
+            sent.fill(0.0);
+        }
+        for cell in 0..CELLS {
+            self.schedule(now, ms, cell, environment, population);
+        }
+        self.transmit(ms, environment, population);
+        self.averages.add(ms, &self.sent);
+    }
+}
+
 #[expect(clippy::indexing_slicing, reason = "every index is a cell or a group")]
 impl Downlink {
     /// An idle downlink.
@@ -139,27 +164,6 @@ impl Downlink {
     /// Counters since the start.
     pub fn counters(&self) -> MacCounters {
         self.counters
-    }
-
-    /// Processes the millisecond that begins at `now`, number `ms`. Appends the packets that are complete by now to `delivered`.
-    pub fn tick(
-        &mut self,
-        now: Timestamp,
-        ms: u64,
-        environment: &Environment,
-        population: &mut Population,
-        delivered: &mut Vec<Delivered>,
-    ) {
-        self.results.handle(now, ms, population, &mut self.counters, delivered);
-        self.transmissions.clear();
-        for sent in &mut self.sent {
-            sent.fill(0.0);
-        }
-        for cell in 0..CELLS {
-            self.schedule(now, ms, cell, environment, population);
-        }
-        self.transmit(ms, environment, population);
-        self.averages.add(ms, &self.sent);
     }
 
     /// Assigns the groups of `cell`: retransmissions first, then proportional fair, group by group.

@@ -7,6 +7,7 @@ use giusto_units::Timestamp;
 use rand::RngExt;
 
 use super::{
+    Radio,
     adaptation::{Best, Prediction},
     channel::{Channel, Delivered, MacCounters, Population, RadioUser},
     downlink::groups_of,
@@ -135,6 +136,25 @@ struct Candidate {
     groups: u32,
 }
 
+impl Radio for Uplink {
+    const DIRECTION: Direction = Direction::Uplink;
+
+    fn tick(
+        &mut self,
+        now: Timestamp,
+        ms: u64,
+        environment: &Environment,
+        population: &mut Population,
+        delivered: &mut Vec<Delivered>,
+    ) {
+        self.results.handle(now, ms, population, &mut self.counters, delivered);
+        self.transmit(now, ms, environment, population);
+        for cell in 0..CELLS {
+            self.schedule(now, ms, cell, environment, population);
+        }
+    }
+}
+
 #[expect(clippy::indexing_slicing, reason = "every index is a cell or a group")]
 impl Uplink {
     /// An idle uplink.
@@ -172,22 +192,6 @@ impl Uplink {
     /// Mean of the interference over the noise (`IoT`) in dB, over all cells and groups.
     pub fn interference_over_noise_db(&self) -> f64 {
         self.over_noise.0 / (self.over_noise.1 as f64).max(1.0)
-    }
-
-    /// Processes the millisecond that begins at `now`, number `ms`. Appends the packets that are complete by now to `delivered`.
-    pub fn tick(
-        &mut self,
-        now: Timestamp,
-        ms: u64,
-        environment: &Environment,
-        population: &mut Population,
-        delivered: &mut Vec<Delivered>,
-    ) {
-        self.results.handle(now, ms, population, &mut self.counters, delivered);
-        self.transmit(now, ms, environment, population);
-        for cell in 0..CELLS {
-            self.schedule(now, ms, cell, environment, population);
-        }
     }
 
     /// Sends everything that was granted for now and draws which blocks are decoded.
