@@ -18,7 +18,6 @@ use std::{
         atomic::{AtomicBool, Ordering},
         mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TryRecvError, TrySendError},
     },
-    time::Duration,
 };
 
 use giusto_session::{
@@ -124,6 +123,7 @@ struct Process {
 
 #[derive(Debug, Default)]
 struct State {
+    codec: Option<VideoCodec>,
     last_line: String,
     /// When the last frame was read; from the start on.
     read_at: Timestamp,
@@ -156,7 +156,7 @@ impl EncoderProcess {
         let child = group.leader();
         let state = Arc::new(Mutex::new(State { read_at: clock.now(), ..State::default() }));
         let (frame_in, frames) = mpsc::sync_channel(FRAMES);
-        let (codec_in, codec) = mpsc::channel();
+        let (codec_in, codec_known) = mpsc::channel();
         let (ended, output) = mpsc::channel();
         let (lines, line_out) = mpsc::sync_channel(LINES);
         if let Some(stdout) = child.stdout.take() {
@@ -183,12 +183,13 @@ impl EncoderProcess {
             is_stopped: AtomicBool::new(false),
         };
         process.send(EncoderCommand::Rate(config.limits.clamp(config.start_rate)));
-        let codec = match codec.recv_timeout(Duration::from_nanos(CODEC_TIMEOUT.as_nanos().unsigned_abs())) {
-            Ok(codec) => codec,
-            Err(RecvTimeoutError::Timeout) => {
+        let waited = codec_known.recv_timeout(CODEC_TIMEOUT.to_std());
+        let codec = match (locked(&process.state).codec, waited) {
+            (Some(codec), _) => codec,
+            (None, Err(RecvTimeoutError::Timeout)) => {
                 return Err(EncoderError::Nothing(CODEC_TIMEOUT, process.last_line()));
             }
-            Err(RecvTimeoutError::Disconnected) => return Err(process.early_end()),
+            (None, _) => return Err(process.early_end()),
         };
         Ok(Self { process: Arc::new(process), codec, config, clock })
     }
@@ -303,12 +304,11 @@ fn read_frames(
     mut stdout: impl Read,
     clock: Clock,
     frames: &SyncSender<ReadFrame>,
-    codec: &mpsc::Sender<VideoCodec>,
+    codec_known: &mpsc::Sender<()>,
     state: &Mutex<State>,
 ) -> Result<(), VideoError> {
     let mut reader = VideoReader::default();
     let mut chunk = vec![0; CHUNK];
-    let mut is_known = false;
     loop {
         let bytes = match stdout.read(&mut chunk) {
             Ok(0) => break,
@@ -320,10 +320,11 @@ fn read_frames(
         reader.push(chunk.get(..bytes).unwrap_or_default());
         loop {
             let frame = reader.poll_frame()?;
-            if !is_known && let Some(known) = reader.codec() {
-                is_known = true;
+            if let Some(known) = reader.codec()
+                && locked(state).codec.replace(known).is_none()
+            {
                 // Nobody waits any more: the encoder is being ended.
-                let _ = codec.send(known);
+                let _ = codec_known.send(());
             }
             let Some(frame) = frame else { break };
             locked(state).read_at = at;
@@ -337,7 +338,7 @@ fn read_frames(
         Some(frame) => {
             let _ = frames.send((clock.now(), frame));
         }
-        None if !is_known => return Err(VideoError::Truncated(0)),
+        None if locked(state).codec.is_none() => return Err(VideoError::Truncated(0)),
         None => {}
     }
     Ok(())

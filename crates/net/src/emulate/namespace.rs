@@ -2,7 +2,7 @@
 
 use std::{
     fs, io,
-    sync::mpsc,
+    sync::{Arc, Mutex, PoisonError, mpsc},
     thread::{self, JoinHandle},
 };
 
@@ -86,7 +86,7 @@ type Work = Box<dyn FnOnce() + Send>;
 #[derive(Debug)]
 pub struct Namespace {
     work: Option<mpsc::Sender<Work>>,
-    thread: Option<JoinHandle<()>>,
+    thread: Option<JoinHandle<Result<(), Errno>>>,
 }
 
 impl Namespace {
@@ -97,23 +97,21 @@ impl Namespace {
     /// [`NamespaceError::Network`]: the right is missing, or the kernel has no namespaces.
     pub fn new() -> Result<Self, NamespaceError> {
         let (work, tasks) = mpsc::channel::<Work>();
-        let (made, outcome) = mpsc::channel();
+        let (made, entered) = mpsc::channel::<()>();
         let thread = thread::Builder::new().name("namespace".to_owned()).spawn(move || {
-            let entered = unshare(CloneFlags::CLONE_NEWNET);
-            let is_inside = entered.is_ok();
+            unshare(CloneFlags::CLONE_NEWNET)?;
             // The other side waits for it.
-            let _ = made.send(entered);
-            if is_inside {
-                for task in tasks {
-                    task();
-                }
+            let _ = made.send(());
+            for task in tasks {
+                task();
             }
+            Ok(())
         });
         let thread = thread.map_err(|source| NamespaceError::Thread { source })?;
-        outcome
-            .recv()
-            .unwrap_or(Err(Errno::ESRCH))
-            .map_err(|errno| NamespaceError::Network { source: errno.into() })?;
+        if entered.recv().is_err() {
+            let errno = thread.join().ok().and_then(Result::err).unwrap_or(Errno::ESRCH);
+            return Err(NamespaceError::Network { source: errno.into() });
+        }
         Ok(Self { work: Some(work), thread: Some(thread) })
     }
 
@@ -127,13 +125,20 @@ impl Namespace {
         task: impl FnOnce() -> R + Send + 'static,
     ) -> Result<R, NamespaceError> {
         let ended = || NamespaceError::Thread { source: io::ErrorKind::BrokenPipe.into() };
-        let (done, result) = mpsc::channel();
-        let work: Work = Box::new(move || {
-            // The other side waits for it.
-            let _ = done.send(task());
+        // A channel of results would be compiled anew for each kind of result.
+        let result = Arc::new(Mutex::new(None));
+        let (done, finished) = mpsc::channel::<()>();
+        let work: Work = Box::new({
+            let result = Arc::clone(&result);
+            move || {
+                let own = task();
+                *result.lock().unwrap_or_else(PoisonError::into_inner) = Some(own);
+                drop(done);
+            }
         });
         self.work.as_ref().ok_or_else(ended)?.send(work).map_err(|_| ended())?;
-        result.recv().map_err(|_| ended())
+        let _ = finished.recv();
+        result.lock().unwrap_or_else(PoisonError::into_inner).take().ok_or_else(ended)
     }
 }
 
