@@ -123,7 +123,7 @@ impl Run for RecvArgs {
         let clock = reception.clock;
         let mut service = Service::start(&self.server, text, clock)?;
         announce(&mut service.printer, &reception, monitoring.as_ref());
-        let granted = reception.socket.granted().clone();
+        let granted = reception.socket.granted();
         let reverse = reception.reverse.clone();
         let mut first = None;
         let mut counters = Counters::default();

@@ -60,7 +60,7 @@ fn beside_a_listener<T>(
 fn measure(plan: &ResolvedPlan, destination: &Destination) -> Result<(Option<Ended>, RunResult), RunError> {
     let stop = AtomicBool::new(false);
     let mut reception = Reception::ask(plan, destination, &stop)?;
-    let granted = reception.socket.granted().clone();
+    let granted = reception.socket.granted();
     let mut closed = None;
     reception.run(&stop, |receiver, event| {
         if let Some(ReceiverEvent::Closed(_, mut stream)) = event {

@@ -33,9 +33,9 @@ pub use giusto_pace::SleepMode;
 pub use hangups::Hangups;
 pub use sleeper::{Sleeper, SleeperConfig, SleeperReport};
 pub use socket::{
-    Grouping, Launch, LaunchError, MESSAGE_BYTES, PathOptions, ReceiveBatch, Received, SEGMENTS,
-    SendCounters, SendError, SocketConfig, SocketError, TrafficClass, UdpSocket, Wait, connect_tcp,
-    is_passing,
+    DepartureLag, Grouping, Launch, LaunchError, MESSAGE_BYTES, PathOptions, ReceiveBatch, Received,
+    SEGMENTS, SendCounters, SendError, SocketConfig, SocketError, Stamper, TrafficClass, UdpSocket, Wait,
+    connect_tcp, is_passing,
 };
 pub use sys::{ReceiveBuffer, Synchronisation};
 pub use system::{Asked, Granted, ThreadCpu};

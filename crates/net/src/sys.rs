@@ -17,6 +17,7 @@ use std::{
 use nix::errno::Errno;
 use serde::Serialize;
 
+pub(crate) mod card;
 #[cfg(feature = "emulate")]
 pub(crate) mod interface;
 pub(crate) mod tcp;
@@ -119,17 +120,18 @@ pub(crate) enum SendOption {
     LaunchAt(u64),
 }
 
-/// Control messages of one datagram: space for a timestamp, a drop count, a stride, two traffic classes and a TTL.
+/// Control messages of one datagram: space for the timestamps of the kernel and of a card, a drop count, a stride, two traffic classes
+/// and a TTL; or for an error.
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(8))]
 pub(crate) struct Control {
-    bytes: [u8; 192],
+    bytes: [u8; 320],
     len: usize,
 }
 
 impl Control {
     /// Space for control messages that the kernel writes.
-    pub(crate) const EMPTY: Self = Self { bytes: [0; 192], len: 0 };
+    pub(crate) const EMPTY: Self = Self { bytes: [0; 320], len: 0 };
 
     /// The control message that requests `option`.
     fn of(option: SendOption) -> Self {
@@ -151,6 +153,14 @@ impl Control {
             at += field.len();
         }
         control.len = length.next_multiple_of(mem::size_of::<usize>());
+        control
+    }
+
+    /// Control messages as the kernel wrote them.
+    #[cfg(test)]
+    pub(crate) fn recorded(messages: &[u8]) -> Self {
+        let mut control = Self { len: messages.len(), ..Self::EMPTY };
+        control.bytes[..messages.len()].copy_from_slice(messages);
         control
     }
 
@@ -236,6 +246,17 @@ pub(crate) fn receive_messages(
     stride: usize,
     slots: &mut [Slot],
 ) -> Result<usize, Errno> {
+    receive_flagged(fd, bytes, stride, slots, 0)
+}
+
+/// The same, with more flags of recv(2).
+pub(crate) fn receive_flagged(
+    fd: BorrowedFd<'_>,
+    bytes: &mut [u8],
+    stride: usize,
+    slots: &mut [Slot],
+    flags: libc::c_int,
+) -> Result<usize, Errno> {
     let mut headers = blank_headers();
     let mut parts = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; MESSAGES_PER_CALL];
     let mut count: usize = 0;
@@ -264,7 +285,7 @@ pub(crate) fn receive_messages(
             fd.as_raw_fd(),
             headers.as_mut_ptr(),
             count as libc::c_uint,
-            libc::MSG_DONTWAIT as _,
+            (libc::MSG_DONTWAIT | flags) as _,
             std::ptr::null_mut(),
         )
     };
@@ -370,6 +391,11 @@ pub(crate) fn join_source_group(
     let level = if group.is_ipv4() { libc::IPPROTO_IP } else { libc::IPPROTO_IPV6 };
     let request = GroupSourceRequest { interface, group: Storage::of(group), source: Storage::of(source) };
     set_option(socket.as_fd(), level, MCAST_JOIN_SOURCE_GROUP, &request)
+}
+
+/// Has the kernel timestamp as these flags say: `Documentation/networking/timestamping.rst` of Linux.
+pub(crate) fn set_timestamping(fd: BorrowedFd<'_>, flags: u32) -> io::Result<()> {
+    set_integer(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, flags as libc::c_int)
 }
 
 fn set_integer(

@@ -4,7 +4,10 @@ use giusto_units::TimeDelta;
 use nix::{sys::utsname::uname, time::ClockId};
 use serde::Serialize;
 
-use crate::clock::{self, Clock};
+use crate::{
+    clock::{self, Clock},
+    socket::Stamper,
+};
 
 /// A requested value and the granted one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -36,8 +39,8 @@ pub struct Granted {
     pub send_buffer_bytes: Option<Asked<u64>>,
     /// The receive buffer, in bytes; `None` for the system's default.
     pub receive_buffer_bytes: Option<Asked<u64>>,
-    /// Whether the kernel timestamps arrivals.
-    pub kernel_timestamps: bool,
+    /// What timestamps arrivals.
+    pub receive_timestamps: Stamper,
     /// Whether the kernel supports `UDP_SEGMENT`. A route may still not support it: then datagrams are sent
     /// one by one, and counted.
     pub segmentation_offload: bool,
@@ -64,7 +67,7 @@ impl Granted {
             realtime_priority: None,
             send_buffer_bytes: None,
             receive_buffer_bytes: None,
-            kernel_timestamps: false,
+            receive_timestamps: Stamper::Program,
             segmentation_offload: false,
             receive_offload: false,
             drop_counts: false,

@@ -195,6 +195,28 @@ fn without_fq_the_program_paces_and_the_result_says_why() {
 }
 
 #[test]
+fn the_result_says_who_stamped_departures_and_arrivals() {
+    in_namespace("stamps of departures", 65_536, || {
+        let far = Far::behind(1500);
+        let listener = far.listener(&["recv", "10.9.0.2:5005", "--json"]);
+        let send = ["send", "10.9.0.2:5005", "-b", "1M", "-t", "1.5"];
+        let output = run(&[&send[..], &["--json"]].concat());
+        let sent = json(&output);
+        assert_measured(output.status.code(), &sent);
+        let by = [&sent["system"]["departure_timestamps"], &sent["system"]["receive_timestamps"]];
+        assert_eq!(by, ["kernel", "kernel"]);
+        // The driver of veth stamps what it sends: some microseconds later than it was written.
+        let lag = |name: &str| sent["departure_lag_us"][name].as_f64().unwrap();
+        assert!(lag("p50") > 0.0 && lag("p50") < 10_000.0 && lag("max") >= lag("p99"), "{sent}");
+        let words = text(&run(&send).stdout);
+        assert!(!words.contains("clocks"), "{words}");
+        let one_way = json(&run(&[&send[..], &["--one-way", "--json"]].concat()));
+        assert_eq!(one_way.get("departure_lag_us"), None, "nobody reads the stamps");
+        drop(listener);
+    });
+}
+
+#[test]
 fn with_fq_the_kernel_sends_on_time() {
     in_namespace("--pace kernel with fq", 65_536, || {
         let far = Far::behind(1500);

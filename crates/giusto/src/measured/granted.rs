@@ -19,7 +19,7 @@ impl From<&Granted> for SystemGranted {
             send_buffer_bytes: got(&granted.send_buffer_bytes),
             receive_buffer_asked_bytes: asked(&granted.receive_buffer_bytes),
             receive_buffer_bytes: got(&granted.receive_buffer_bytes),
-            receive_timestamps: Some(if granted.kernel_timestamps { "kernel" } else { "program" }.to_owned()),
+            receive_timestamps: Some(granted.receive_timestamps.to_string()),
             segmentation_offload: Some(granted.segmentation_offload),
             receive_offload: Some(granted.receive_offload),
             time_slice_ns: granted.time_slice_ns,

@@ -69,7 +69,7 @@ pub fn run_watched(
     let mut reception = Reception::open(&ReceptionConfig::default())?;
     let clock = reception.clock;
     let destination = Destination::new(reception.socket.local_addr());
-    let granted = reception.socket.granted().clone();
+    let granted = reception.socket.granted();
     let sent = AtomicBool::new(false);
     thread::scope(|scope| {
         let receiving = scope.spawn(|| {
@@ -92,7 +92,7 @@ pub fn run_watched(
         let mut transmission = transmission?;
         transmission.granted = Granted {
             receive_buffer_bytes: granted.receive_buffer_bytes,
-            kernel_timestamps: granted.kernel_timestamps,
+            receive_timestamps: granted.receive_timestamps,
             receive_offload: granted.receive_offload,
             ..transmission.granted
         };

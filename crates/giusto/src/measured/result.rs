@@ -73,6 +73,10 @@ pub struct RunResult {
     pub rate_error_ppm: Option<f64>,
     /// Deviation of departures from their scheduled times, in µs, without sign.
     pub schedule_error_us: Quantiles,
+    /// From the time that a datagram carries until it left this machine, in µs, of at most 20 datagrams a second: by so much the one-way
+    /// delay includes the sender's system. `None` where nothing stamped them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub departure_lag_us: Option<Quantiles>,
     /// Deviation of inter-arrival gaps from the ideal gap, in µs, without sign.
     pub gap_error_us: Quantiles,
     /// CPU time of the sending thread over elapsed time, 0 to 1.

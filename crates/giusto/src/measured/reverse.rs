@@ -95,7 +95,8 @@ impl ReverseRuns {
         receiver: &mut Receiver,
     ) {
         let to = asked.to;
-        let beside = match socket.beside(to, &SocketConfig::default()) {
+        let config = SocketConfig { sample_departures: true, ..SocketConfig::default() };
+        let beside = match socket.beside(to, &config) {
             Ok(beside) => beside,
             Err(error) => return self.end(to, Err(error.into())),
         };

@@ -12,8 +12,8 @@ use std::{
 
 use giusto_measure::{ClockEstimate, ErrorHistogram};
 use giusto_net::{
-    Clock, Granted, PathOptions, Sleeper, SleeperConfig, SleeperReport, SocketConfig, ThreadCpu,
-    TrafficClass, UdpSocket,
+    Clock, DepartureLag, Granted, PathOptions, Sleeper, SleeperConfig, SleeperReport, SocketConfig,
+    ThreadCpu, TrafficClass, UdpSocket,
     driver::{
         Conversation, ConversationEvent, Driver, Flow, FlowEnd, FlowOutcome, Link, Resolver, local_clock,
         rehearse, transmit,
@@ -103,6 +103,8 @@ impl Destination {
             path: self.path.clone(),
             send_buffer: self.buffers.or(default.send_buffer),
             receive_buffer: self.buffers.or(default.receive_buffer),
+            // A conversation reads the stamps.
+            sample_departures: !self.one_way && !self.to.ip().is_multicast(),
             ..default
         }
     }
@@ -125,6 +127,8 @@ pub struct StreamOutcome {
     pub path_mtu: Option<DataSize>,
     /// How it was found by probes, where it was looked for.
     pub mtu_discovery: Option<PathMtuFigures>,
+    /// How long after the time that they carry its datagrams left, of samples.
+    pub departure_lag: Option<DepartureLag>,
     /// The error that ended the stream, if one did.
     pub error: Option<SenderError>,
 }
@@ -191,6 +195,8 @@ impl Transmission {
         result.tx_rate_bps = rate.rate();
         // The sender has counted every datagram; the report only those whose times travelled.
         result.schedule_error_us = Quantiles::micros(schedule_error.quantiles().as_ref());
+        let lag = stream.departure_lag.as_ref();
+        result.departure_lag_us = lag.map(|lag| Quantiles::micros(lag.lag.quantiles().as_ref()));
         result.slips = Some(slips.into());
         result.duration_s = Some(self.duration.as_seconds());
         result.sender_cpu_ratio = Some(self.sender_cpu_ratio);
@@ -208,7 +214,8 @@ impl Transmission {
         result.mtu_bytes = stream.path_mtu.map(DataSize::as_bytes);
         result.mtu_discovery = stream.mtu_discovery.as_ref().map(Into::into);
         result.fragments_per_packet = stream.path_mtu.and_then(|mtu| plan.fragments(mtu));
-        result.system = Some(self.system(plan));
+        let departure_timestamps = lag.map(|lag| lag.stamped_by.clone());
+        result.system = Some(SystemGranted { departure_timestamps, ..self.system(plan) });
         result.clock = stream.clock.as_ref().map(Into::into);
         result.round_trip_ms = Quantiles::millis(&stream.rtts);
         result.far_end.clone_from(&stream.far_end);
@@ -350,7 +357,7 @@ pub(super) fn over(
     }
 
     far_ends.wait_for_the_last();
-    let mut granted = sockets.first().map_or_else(Granted::of_this_system, |socket| socket.granted().clone());
+    let mut granted = sockets.first().map_or_else(Granted::of_this_system, |socket| socket.granted());
     sent.sleeper.describe(&mut granted);
     let streams = sent.flows.into_iter().zip(replies.reports).zip(replies.errors).enumerate();
     let streams = streams.map(|(index, ((sent, report), error))| StreamOutcome {
@@ -364,6 +371,7 @@ pub(super) fn over(
         clock: conversation.clock_estimate(index),
         rtts: conversation.rtts(index),
         far_end: far_ends.figures(index),
+        departure_lag: sockets.get(index).and_then(UdpSocket::departure_lag),
         error,
     });
     Ok(Transmission {
@@ -606,6 +614,7 @@ impl Sent {
             far_end: None,
             path_mtu: None,
             mtu_discovery: None,
+            departure_lag: None,
             error: None,
         });
         Transmission {

@@ -125,7 +125,7 @@ fn measure(
     stop: &AtomicBool,
     mut on_live: impl FnMut(&Live),
 ) -> Result<Option<(Option<Ended>, RunResult)>, RunError> {
-    let granted = reception.socket.granted().clone();
+    let granted = reception.socket.granted();
     let clock = reception.clock;
     let mut intervals = interval.map(ReceptionIntervals::new);
     let mut end = Some(clock.now() + BEGINS);

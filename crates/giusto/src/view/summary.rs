@@ -34,6 +34,7 @@ pub fn text(runs: &[RunResult]) -> String {
         ("far end", far_end(runs)),
         ("", far_end_voice(runs)),
         ("pacing", runs.iter().find_map(departures)),
+        ("clocks", runs.iter().find_map(clocks)),
         ("ended", early_end(runs)),
     ];
     let known = lines.into_iter().filter_map(|(name, text)| Some(format!("{name:<8} {}\n", text?)));
@@ -43,6 +44,23 @@ pub fn text(runs: &[RunResult]) -> String {
 /// What timed the departures, where it was asked that the kernel does.
 fn departures(run: &RunResult) -> Option<String> {
     run.system.as_ref()?.departures.clone()
+}
+
+/// Whose clocks the times are from, where it is not the kernel's for all.
+fn clocks(run: &RunResult) -> Option<String> {
+    let system = run.system.as_ref()?;
+    let arrivals = system.receive_timestamps.as_deref();
+    let departures = system.departure_timestamps.as_deref();
+    if [arrivals, departures].into_iter().flatten().all(|by| by == "kernel") {
+        return None;
+    }
+    let lag = run.departure_lag_us.unwrap_or_default();
+    let left = departures.map(|by| {
+        let us = |value| or_unknown(value, time_us);
+        format!("departures {} median, {} p99 after their time by {by}", us(lag.p50), us(lag.p99))
+    });
+    let came = arrivals.map(|by| format!("arrivals here by {by}"));
+    Some([came, left].into_iter().flatten().collect::<Vec<_>>().join("; "))
 }
 
 const UNMEASURED: &str = "unknown: not measured";
@@ -213,7 +231,7 @@ mod tests {
     use crate::{
         measured::{
             interval::{Interval, IntervalFigures},
-            result::{MtuFigures, OneWayDelay, PathFigures, Quantiles},
+            result::{MtuFigures, OneWayDelay, PathFigures, Quantiles, SystemGranted},
         },
         view::intervals,
     };
@@ -238,6 +256,25 @@ mod tests {
             ended: Some("all sent".to_owned()),
             ..RunResult::default()
         }
+    }
+
+    #[test]
+    fn clocks_other_than_those_of_the_kernel_have_a_line() {
+        let by = |arrivals: &str, departures: Option<&str>| {
+            let (receive_timestamps, departure_timestamps) =
+                (Some(arrivals.to_owned()), departures.map(str::to_owned));
+            let system =
+                SystemGranted { receive_timestamps, departure_timestamps, ..SystemGranted::default() };
+            let departure_lag_us = Some(Quantiles { p50: Some(2.0), p99: Some(9.5), ..Quantiles::default() });
+            let text = text(&[RunResult { system: Some(system), departure_lag_us, ..run() }]);
+            text.split_once("clocks   ").map(|(_, line)| line.to_owned())
+        };
+        assert_eq!((by("kernel", Some("kernel")), by("kernel", None)), (None, None));
+        assert_eq!(
+            by("card eth0 (ptp0)", Some("kernel")).unwrap(),
+            "arrivals here by card eth0 (ptp0); departures 2.0 µs median, 9.5 µs p99 after their time by kernel\n"
+        );
+        assert_eq!(by("program", None).unwrap(), "arrivals here by program\n");
     }
 
     #[test]

@@ -163,6 +163,7 @@ impl<'a> Conversation<'a> {
         for (stream, talk) in self.talks.iter_mut().enumerate() {
             // Socket errors appear as silence of the receiver.
             let _ = self.driver.turn(talk);
+            talk.socket().take_sample(self.clock);
             if let Some(roam) = self.roams.get_mut(stream) {
                 let now = self.clock.now();
                 let silence = talk.session.silence(now);

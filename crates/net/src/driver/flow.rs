@@ -94,6 +94,11 @@ pub(super) struct Running<'a> {
     pub(super) flow: Flow<'a>,
     pub(super) state: FlowState,
     outcome: FlowOutcome,
+    /// When the next departure that is a sample is asked for, and the time from one to the next.
+    sample_at: Timestamp,
+    samples_every: TimeDelta,
+    /// The next departure is a sample.
+    samples: bool,
 }
 
 /// The flow whose turn is next; `None` if all are over.
@@ -105,7 +110,10 @@ pub(super) fn first_due<'f, 'a>(flows: &'f mut [Running<'a>]) -> Option<&'f mut 
 }
 
 impl<'a> Running<'a> {
-    pub(super) fn new(flow: Flow<'a>) -> Self {
+    /// One of so many streams of a thread.
+    pub(super) fn new(flow: Flow<'a>, streams: usize) -> Self {
+        /// All streams have so many samples together as one: each wakes the thread that reads it.
+        const SAMPLES: TimeDelta = TimeDelta::from_millis(50);
         let outcome = FlowOutcome {
             packets: 0,
             unsent_packets: 0,
@@ -116,7 +124,14 @@ impl<'a> Running<'a> {
             late_cycles: LateCycles::default(),
             end: FlowEnd::Stopped,
         };
-        Self { flow, state: FlowState::Turn(Timestamp::ZERO), outcome }
+        Self {
+            flow,
+            state: FlowState::Turn(Timestamp::ZERO),
+            outcome,
+            sample_at: Timestamp::ZERO,
+            samples_every: SAMPLES * streams as i64,
+            samples: false,
+        }
     }
 
     pub(super) fn woke(&mut self, now: Timestamp) {
@@ -134,6 +149,8 @@ impl<'a> Running<'a> {
         let time = || if launch.is_some() { asked } else { clock.now() };
         match self.flow.schedule.next(asked) {
             Step::Send(cycle) => {
+                let socket = self.flow.socket;
+                let sample = self.samples.then(|| socket.sample()).flatten();
                 let now = time();
                 let filled = self.flow.outgoing.fill(now, cycle.due, cycle.packets);
                 let packets = filled.packets();
@@ -155,6 +172,13 @@ impl<'a> Running<'a> {
                     Some(at) => send_launched(self.flow.socket, self.flow.to, &filled, at),
                     None => send(self.flow.socket, self.flow.to, &filled, self.flow.grouping),
                 };
+                if let Some(sample) = sample {
+                    sample.sent(now);
+                    self.samples = false;
+                } else if now >= self.sample_at && !self.samples {
+                    self.sample_at = now + self.samples_every;
+                    self.samples = socket.begin_sample(clock);
+                }
                 match sent {
                     Ok(()) => {
                         self.outcome.packets += packets as u64;

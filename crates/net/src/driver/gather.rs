@@ -123,7 +123,7 @@ impl<'a> Gatherer<'a> {
 
     /// What the kernel granted to the first socket.
     pub fn granted(&self) -> Granted {
-        self.sockets.first().map_or_else(Granted::of_this_system, |(socket, _)| socket.granted().clone())
+        self.sockets.first().map_or_else(Granted::of_this_system, |(socket, _)| socket.granted())
     }
 
     /// Sleeps until the buffers are worth reading again, 0.1 to 20 ms; not at all while a socket may hold more.

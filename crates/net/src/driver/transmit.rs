@@ -40,7 +40,8 @@ pub fn transmit(
     sleeper: &mut Sleeper,
     stop: &AtomicBool,
 ) -> Vec<FlowOutcome> {
-    let mut flows: Vec<_> = flows.into_iter().map(Running::new).collect();
+    let streams = flows.len();
+    let mut flows: Vec<_> = flows.into_iter().map(|flow| Running::new(flow, streams)).collect();
     if let Some(launch) = flows.first().and_then(|flow| flow.flow.launch) {
         ahead::hand_over(&mut flows, launch, clock, sleeper, stop);
         return flows.into_iter().map(|flow| flow.finish(clock)).collect();

@@ -30,8 +30,13 @@ pub struct SocketConfig {
     pub dont_fragment: bool,
     /// Receive runs of equal datagrams as one message (`UDP_GRO`). A run has one timestamp and one traffic class. Default: no.
     pub gro: bool,
-    /// The kernel timestamps each message on arrival, in nanoseconds (`SO_TIMESTAMPNS`). Default: yes.
+    /// The kernel timestamps each message on arrival, in nanoseconds (`SO_TIMESTAMPNS`); and the card of the interface, where it has a
+    /// clock (`SO_TIMESTAMPING`). Default: yes.
     pub kernel_timestamps: bool,
+    /// The kernel, or the card, timestamps samples of what is sent, for [`departure_lag`](super::UdpSocket::departure_lag). Someone must
+    /// read the stamps often, as [`Conversation`](crate::driver::Conversation) does: until then the socket counts as readable.
+    /// Default: no.
+    pub sample_departures: bool,
     /// The kernel reports with each message how many it dropped at this socket (`SO_RXQ_OVFL`). Default: yes.
     pub drop_counts: bool,
     /// The kernel reports DSCP and ECN with each message. Default: yes.
@@ -56,6 +61,7 @@ impl Default for SocketConfig {
             dont_fragment: false,
             gro: false,
             kernel_timestamps: true,
+            sample_departures: false,
             drop_counts: true,
             receive_traffic_class: true,
             receive_ttl: false,

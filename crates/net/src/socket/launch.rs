@@ -157,7 +157,7 @@ const QDISC_HEADER: usize = 20;
 const QDISCS: ([u8; QDISC_HEADER], u16) = ([0; QDISC_HEADER], RTM_GETQDISC);
 
 /// The interface of the route to `to`.
-fn interface_to(to: IpAddr) -> io::Result<u32> {
+pub(super) fn interface_to(to: IpAddr) -> io::Result<u32> {
     let (family, address) = match to.to_canonical() {
         IpAddr::V4(v4) => (libc::AF_INET, v4.octets().to_vec()),
         IpAddr::V6(v6) => (libc::AF_INET6, v6.octets().to_vec()),

@@ -4,6 +4,7 @@
 //! `poll`, and for a limited time.
 
 mod config;
+mod departures;
 mod errors;
 mod launch;
 mod mtu;
@@ -12,16 +13,21 @@ mod path;
 mod receive;
 mod reconnect;
 mod send;
+mod stamping;
 mod stream;
 
 use std::{
     io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     os::fd::{AsFd, BorrowedFd},
-    sync::atomic::{AtomicBool, Ordering::Relaxed},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
 };
 
 pub use config::{SocketConfig, TrafficClass};
+pub use departures::DepartureLag;
 use giusto_units::DataSize;
 pub use launch::{Launch, LaunchError, LaunchTime};
 use nix::sys::socket::{getsockopt, setsockopt, sockopt};
@@ -29,6 +35,7 @@ pub use path::PathOptions;
 pub use receive::{ReceiveBatch, Received, Wait};
 pub use send::{Grouping, MESSAGE_BYTES, SEGMENTS, SendCounters, SendError};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+pub use stamping::Stamper;
 pub use stream::connect_tcp;
 pub(crate) use stream::stream_socket;
 
@@ -157,6 +164,9 @@ pub struct UdpSocket {
     granted: Granted,
     sending: send::Sending,
     forbids_fragments: AtomicBool,
+    departures: departures::Departures,
+    /// Looked for when it is first needed: the socket may be connected until then.
+    card: OnceLock<Option<Arc<stamping::Card>>>,
 }
 
 impl UdpSocket {
@@ -214,6 +224,8 @@ impl UdpSocket {
             granted,
             sending: send::Sending::default(),
             forbids_fragments: AtomicBool::new(false),
+            departures: departures::Departures::default(),
+            card: OnceLock::new(),
         };
         if config.dont_fragment {
             socket.forbid_fragments(true)?;
@@ -281,8 +293,24 @@ impl UdpSocket {
     }
 
     /// What the kernel granted. The fields about the thread are not known to a socket.
-    pub const fn granted(&self) -> &Granted {
-        &self.granted
+    pub fn granted(&self) -> Granted {
+        let mut granted = self.granted.clone();
+        if let Some(card) = self.card().filter(|card| card.receives()) {
+            granted.receive_timestamps = Stamper::Card(Arc::clone(card));
+        }
+        granted
+    }
+
+    /// The card whose stamps the socket uses.
+    fn card(&self) -> Option<&Arc<stamping::Card>> {
+        let find = || {
+            let peer = || self.socket.peer_addr().ok()?.as_socket();
+            let card = stamping::Card::find(self.as_fd(), &self.config, peer())?;
+            sys::set_timestamping(self.as_fd(), stamping::flags(Some(&card), false))
+                .is_ok()
+                .then(|| Arc::new(card))
+        };
+        self.card.get_or_init(|| self.config.kernel_timestamps.then(find).flatten()).as_ref()
     }
 
     /// The configuration of the socket.
@@ -379,8 +407,9 @@ fn configure(socket: &Socket, v6: bool, config: &SocketConfig) -> Result<Granted
     granted.send_buffer_bytes = config.send_buffer.map(|asked| buffer(socket, asked, Direction::Send));
     granted.receive_buffer_bytes =
         config.receive_buffer.map(|asked| buffer(socket, asked, Direction::Receive));
-    granted.kernel_timestamps =
-        config.kernel_timestamps && setsockopt(socket, sockopt::ReceiveTimestampns, &true).is_ok();
+    if config.kernel_timestamps && setsockopt(socket, sockopt::ReceiveTimestampns, &true).is_ok() {
+        granted.receive_timestamps = Stamper::Kernel;
+    }
     granted.drop_counts = config.drop_counts && setsockopt(socket, sockopt::RxqOvfl, &1).is_ok();
     granted.receive_offload = config.gro && setsockopt(socket, sockopt::UdpGroSegment, &true).is_ok();
     // A size of 0 changes nothing, and shows whether the kernel supports the option.

@@ -4,17 +4,20 @@ use std::{
     io,
     net::{Ipv4Addr, SocketAddr},
     os::fd::AsFd,
+    sync::atomic::Ordering::Relaxed,
     time::Duration,
 };
 
-use giusto_units::NANOS_PER_SECOND;
 use nix::{
     errno::Errno,
     poll::{PollFd, PollFlags, ppoll},
     sys::time::TimeSpec,
 };
 
-use super::{TrafficClass, UdpSocket};
+use super::{
+    TrafficClass, UdpSocket,
+    stamping::{Line, Stamps, stamped_at, timespec},
+};
 use crate::sys::{self, MESSAGES_PER_CALL, Slot};
 
 /// How long a receive call waits for the first message.
@@ -37,6 +40,8 @@ pub struct ReceiveBatch {
     slots: Box<[Slot]>,
     filled: usize,
     counts_drops: bool,
+    /// How the times of a card are the system's, and the interface that they come from.
+    card: Option<(Line, u32)>,
 }
 
 impl ReceiveBatch {
@@ -52,6 +57,7 @@ impl ReceiveBatch {
             slots: vec![Slot::EMPTY; messages].into(),
             filled: 0,
             counts_drops: false,
+            card: None,
         }
     }
 
@@ -95,7 +101,22 @@ impl ReceiveBatch {
         for (level, kind, content) in slot.control.messages() {
             received.take_note(level, kind, content);
         }
+        received.stamp = self.stamp_of_card(slot).or(received.stamp);
         received
+    }
+
+    /// The time of a card that stamped the message, as the system's.
+    fn stamp_of_card(&self, slot: &Slot) -> Option<u64> {
+        let (line, index) = self.card?;
+        let (mut card, mut at) = (None, None);
+        for (level, kind, content) in slot.control.messages() {
+            at = stamped_at(level, kind, content).or(at);
+            if (level, kind) == (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING) {
+                card = Stamps::read(content).card;
+            }
+        }
+        // 0: the kernel does not know any more.
+        card.filter(|_| at.is_none_or(|at| at == index || at == 0)).map(|card| line.system(card))
     }
 }
 
@@ -108,7 +129,7 @@ pub struct Received<'a> {
     pub segment: usize,
     /// The source address; a mapped IPv4 address is given as IPv4.
     pub from: SocketAddr,
-    /// Arrival time at the kernel: nanoseconds since 1970 on the system's clock. See
+    /// Arrival time at the card, or else at the kernel: nanoseconds since 1970 on the system's clock. See
     /// [`StampConverter`](crate::StampConverter). With `gro` it is that of the run's first datagram.
     pub stamp: Option<u64>,
     /// DSCP and ECN on arrival.
@@ -132,15 +153,7 @@ impl<'a> Received<'a> {
     fn take_note(&mut self, level: i32, kind: i32, content: &[u8]) {
         match (level, kind) {
             (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => {
-                let seconds = head(content).map(i64::from_ne_bytes).and_then(|s| u64::try_from(s).ok());
-                let nanos = content
-                    .get(8..)
-                    .and_then(head)
-                    .map(i64::from_ne_bytes)
-                    .and_then(|n| u64::try_from(n).ok());
-                self.stamp = seconds
-                    .zip(nanos)
-                    .and_then(|(seconds, nanos)| seconds.checked_mul(NANOS_PER_SECOND)?.checked_add(nanos));
+                self.stamp = timespec(content);
             }
             (libc::SOL_SOCKET, libc::SO_RXQ_OVFL) => {
                 self.kernel_dropped = head(content).map(u32::from_ne_bytes).or(self.kernel_dropped);
@@ -200,6 +213,7 @@ impl UdpSocket {
         let was_empty = batch.filled == 0;
         batch.filled = 0;
         batch.counts_drops = self.granted.drop_counts;
+        batch.card = self.card().map(|card| (card.line(), card.index()));
         if !was_empty || wait == Wait::Never {
             match self.take_waiting(batch) {
                 Err(Errno::EAGAIN) => {}
@@ -227,10 +241,49 @@ impl UdpSocket {
                 Err(Errno::EINTR) => {}
                 Ok(received) => {
                     batch.filled = received;
+                    if let Some(card) = self.card() {
+                        let slots = batch.slots.iter().take(received);
+                        let stamped = slots.filter(|slot| batch.stamp_of_card(slot).is_some()).count();
+                        card.stamped.fetch_add(stamped as u64, Relaxed);
+                        card.arrived.fetch_add(received as u64, Relaxed);
+                    }
                     return Ok(received);
                 }
                 Err(errno) => return Err(errno),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::stamping::tests::{message, stamped_by, stamping},
+        *,
+    };
+    use crate::sys::{Control, card::Reading};
+
+    #[test]
+    fn the_time_of_a_card_counts_before_that_of_the_kernel() {
+        let of_the_kernel = [5_i64.to_ne_bytes(), 100_i64.to_ne_bytes()].concat();
+        let of_the_kernel = message(libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS, &of_the_kernel);
+        let both = stamping([(5, 100), (0, 0), (42, 80)]);
+        let stamp = |batch: &mut ReceiveBatch, messages: &[&[u8]]| {
+            batch.filled = 1;
+            batch.slots[0] = Slot { control: Control::recorded(&messages.concat()), ..Slot::EMPTY };
+            batch.iter().next().unwrap().stamp
+        };
+        let mut batch = ReceiveBatch::new(1, 10);
+        assert_eq!(stamp(&mut batch, &[&of_the_kernel, &both]), Some(5_000_000_100), "no card is known");
+        // The clock of the card of interface 3 is 37 s ahead.
+        batch.card = Some((Line::new(Reading { card: 40_000_000_000, system: 3_000_000_000, width: 0 }), 3));
+        assert_eq!(stamp(&mut batch, &[&of_the_kernel, &both]), Some(5_000_000_080));
+        for (index, expected) in [(3, 5_000_000_080), (0, 5_000_000_080), (4, 5_000_000_100)] {
+            let found = stamp(&mut batch, &[&of_the_kernel, &stamped_by(index), &both]);
+            assert_eq!(found, Some(expected), "interface {index}");
+        }
+        let without = stamping([(5, 100), (0, 0), (0, 0)]);
+        assert_eq!(stamp(&mut batch, &[&of_the_kernel, &without]), Some(5_000_000_100));
+        assert_eq!(stamp(&mut batch, &[]), None);
     }
 }

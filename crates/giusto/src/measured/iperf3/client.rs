@@ -399,7 +399,7 @@ impl Test<'_> {
         let elapsed = self.clock.now().saturating_since(began);
         let cpu_ratio = cpu.used().as_seconds() / elapsed.as_seconds().max(1e-9);
         let ended = sent.as_ref().map_or(began, |sent| sent.ended);
-        let granted = || sockets.first().map_or_else(Granted::of_this_system, |s| s.granted().clone());
+        let granted = || sockets.first().map_or_else(Granted::of_this_system, |s| s.granted());
         let mut sent = sent.map(|sent| sent.unreported(start, granted(), interrupted));
         for (stream, socket) in sent.iter_mut().flat_map(|sent| &mut sent.streams).zip(sockets) {
             stream.path_mtu = socket.path_mtu();

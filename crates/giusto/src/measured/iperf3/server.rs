@@ -675,7 +675,7 @@ impl Test<'_> {
                 let stopped = link.must_end(stop, go_on);
                 if (running.ending || stopped) && transmission.is_none() {
                     halt.store(true, Ordering::Relaxed);
-                    let granted = self.socket.granted().clone();
+                    let granted = self.socket.granted();
                     let sent = join(thread.take());
                     ended = sent.as_ref().map_or(now, |sent| sent.ended);
                     transmission = sent.map(|sent| sent.unreported(start, granted, false));
@@ -747,7 +747,7 @@ impl Test<'_> {
                 sender: reported(index),
                 from: from.to_string(),
                 cpu_ratio,
-                granted: self.socket.granted(),
+                granted: &self.socket.granted(),
                 ended: ended.clone().unwrap_or_else(|| "finished by the sender".to_owned()),
             };
             results.push(figures::received(stream, &about));
