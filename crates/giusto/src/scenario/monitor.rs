@@ -79,6 +79,8 @@ pub struct WatchedStream {
     pub duration: TimeDelta,
     /// The differentiated services code point of its datagrams.
     pub dscp: u8,
+    /// The MTU of the path is looked for by probes before each stream (RFC 8899); not of what the other host sends.
+    pub mtu_discovery: bool,
     /// Where its results are out of bounds.
     pub thresholds: Thresholds,
 }

@@ -88,11 +88,16 @@ struct MediaCall {
     plan: Result<CallPlan, PlanError>,
     keys: Option<KeyRing>,
     max_rate: DataRate,
+    mtu_discovery: bool,
 }
 
 impl Session for MediaCall {
     fn hold(&self, addresses: &[SocketAddr], stop: &AtomicBool) -> Result<Samples, HoldError> {
-        let settings = || CallSettings { keys: self.keys.clone(), ..CallSettings::default() };
+        let settings = || CallSettings {
+            keys: self.keys.clone(),
+            mtu_discovery: self.mtu_discovery,
+            ..CallSettings::default()
+        };
         let none = || {
             let far_end = ("listener", "giusto call --listen");
             if stop.load(Ordering::Relaxed) {
@@ -135,6 +140,7 @@ pub(super) fn session(job: &Job, keys: Option<KeyRing>) -> (Box<dyn Session>, u1
     let plan = |media, tempo| StreamPlan {
         media,
         tempo,
+        mtu_discovery: job.stream.mtu_discovery && !job.reverse,
         ..StreamPlan::constant(
             None,
             DataSize::ZERO,
@@ -151,7 +157,8 @@ pub(super) fn session(job: &Job, keys: Option<KeyRing>) -> (Box<dyn Session>, u1
             let media = MediaPlan { controller, max_rate, ..MediaPlan::default() };
             let direction = if job.reverse { Way::Reverse } else { Way::Forward };
             let plan = CallPlan::new(&media, direction, job.stream.duration, job.time);
-            return (Box::new(MediaCall { plan, keys, max_rate }), port);
+            let mtu_discovery = job.stream.mtu_discovery;
+            return (Box::new(MediaCall { plan, keys, max_rate, mtu_discovery }), port);
         }
         WatchedKind::Stamp { port, per_second } => {
             let mode = if keys.is_some() { Mode::Authenticated } else { Mode::Unauthenticated };

@@ -71,6 +71,7 @@ keys! { STREAM_KEYS {
     "interval", Time(within(1.0, 86_400.0)), Is("1 min"), "Time from one stream to the next";
     "duration", Time(within(0.1, 3600.0)), Is("10 s"), "Length of each stream, at most half of the interval";
     "dscp", Whole(within(0.0, 63.0)), Is("0"), "Differentiated services code point";
+    "mtu-discovery", Switch, Is("false"), "Find the path MTU by probes first (RFC 8899); not of STAMP and TCP";
     "threshold", Table(&THRESHOLD), Said("those of the file"), "Bounds of this stream";
 } }
 keys! { VOICE {
@@ -225,6 +226,10 @@ fn stream(keys: &mut read::Table<'_>, common: Thresholds) -> Option<WatchedStrea
     if kind_name == "call" && dscp != 0 {
         keys.wrong("dscp", format_args!("dscp: calls have none: leave it out, found {dscp}"));
     }
+    let mtu_discovery = keys.value("mtu-discovery");
+    if mtu_discovery && ["stamp", "tcp"].contains(&kind_name) {
+        keys.wrong("mtu-discovery", format_args!("mtu-discovery: {kind_name} has none: leave it out"));
+    }
     let kind = match kind_name {
         "voice" => {
             let codec = keys.with("codec", |node| read::choice(node, CODECS));
@@ -248,5 +253,5 @@ fn stream(keys: &mut read::Table<'_>, common: Thresholds) -> Option<WatchedStrea
             WatchedKind::Stamp { port: port as u16, per_second: keys.value("rate") }
         }
     };
-    Some(WatchedStream { id, kind, interval, duration, dscp, thresholds })
+    Some(WatchedStream { id, kind, interval, duration, dscp, mtu_discovery, thresholds })
 }
