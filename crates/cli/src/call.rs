@@ -238,13 +238,17 @@ fn listen(
                         complain(&format!("{from}: call, {}", media.join(", ")));
                         let codec = offer.sends.as_ref().and_then(|media| media.codec);
                         if let Some(save) = &save {
-                            let opus = offer.sends.as_ref().and_then(|media| media.audio).is_some_and(|audio| audio.opus);
+                            let opus = offer
+                                .sends
+                                .as_ref()
+                                .and_then(|media| media.audio)
+                                .is_some_and(|audio| audio.opus);
                             let why = match codec {
                                 None if opus && save.takes_audio() => None,
                                 None => Some("the call sends no real video".to_owned()),
-                                Some(codec) if !save.takes(codec) => {
-                                    Some(format!("the call sends {codec}: use a name that ends in .ivf, or in .mkv but for AV1"))
-                                }
+                                Some(codec) if !save.takes(codec) => Some(format!(
+                                    "the call sends {codec}: use a name that ends in .ivf or .mkv"
+                                )),
                                 Some(_) => None,
                             };
                             if let Some(why) = why {

@@ -548,7 +548,8 @@ const fn rtpmap(codec: VideoCodec) -> &'static str {
     }
 }
 
-/// The first format of the line with one of these codecs that we can read: H.264 in packetization mode 1, VP9 of profile 0.
+/// The first format of the line with one of these codecs that we can read: H.264 in packetization mode 1, VP9 and AV1 of profile 0. AV1,
+/// whose encoder takes the most computation, is taken where there is no other.
 fn video_format(line: &MediaDescription, codecs: &[VideoCodec]) -> Option<(VideoCodec, u8)> {
     let fits = |codec, payload_type| {
         let has_parameter = |wanted: &str| {
@@ -557,22 +558,26 @@ fn video_format(line: &MediaDescription, codecs: &[VideoCodec]) -> Option<(Video
         };
         match codec {
             VideoCodec::H264 => has_parameter("packetization-mode=1"),
-            // RFC 9628 §6: without a profile it is 0.
-            VideoCodec::Vp9 => {
-                let says = parameters(line, payload_type).is_some_and(|all| all.contains("profile-id"));
-                !says || has_parameter("profile-id=0")
+            // RFC 9628 §6, RTP Payload Format For AV1 §7.2: without a profile it is 0.
+            VideoCodec::Vp9 | VideoCodec::Av1 => {
+                let says = parameters(line, payload_type).is_some_and(|all| all.contains("profile"));
+                !says || has_parameter("profile-id=0") || has_parameter("profile=0")
             }
-            _ => true,
+            VideoCodec::Vp8 => true,
         }
     };
     let found = |(codec, payload_type)| fits(codec, payload_type).then_some((codec, payload_type));
-    line.media_name.formats.iter().find_map(|format| {
-        codecs
-            .iter()
-            .flat_map(|&codec| payload_types(line, rtpmap(codec)).map(move |number| (codec, number)))
-            .filter(|(_, number)| *format == number.to_string())
-            .find_map(found)
-    })
+    let first = |is_av1: bool| {
+        line.media_name.formats.iter().find_map(|format| {
+            codecs
+                .iter()
+                .filter(|codec| (**codec == VideoCodec::Av1) == is_av1)
+                .flat_map(|&codec| payload_types(line, rtpmap(codec)).map(move |number| (codec, number)))
+                .filter(|(_, number)| *format == number.to_string())
+                .find_map(found)
+        })
+    };
+    first(false).or_else(|| first(true))
 }
 
 /// The parameters of a format.

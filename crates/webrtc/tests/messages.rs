@@ -82,7 +82,7 @@ fn directed(direction: &str) -> String {
 
 #[test]
 fn the_answer_accepts_what_the_browser_sends() {
-    const ALL: &[VideoCodec] = &[VideoCodec::Vp8, VideoCodec::H264, VideoCodec::Vp9];
+    const ALL: &[VideoCodec] = &VideoCodec::ALL;
     let of = |codecs| Wanted { sends: None, sends_voice: false, receives: Some(codecs) };
     let answer = |wanted, text: &str, feedback| {
         let offer = Offer::parse_for(text, wanted).unwrap();
@@ -126,6 +126,18 @@ fn the_answer_accepts_what_the_browser_sends() {
     assert_eq!(answer(of(&[VideoCodec::Vp9]), &silent, FeedbackKind::TransportWide).0, VideoCodec::Vp9);
     let other = sends.replace("profile-id=0", "profile-id=1");
     assert!(matches!(Offer::parse_for(&other, of(&[VideoCodec::Vp9])), Err(OfferError::NoCodec { .. })));
+    // AV1 of profile 0 if it is asked for, or where there is no other.
+    let (codec, _, text) = answer(of(&[VideoCodec::Av1]), &sends, FeedbackKind::TransportWide);
+    assert_eq!(codec, VideoCodec::Av1);
+    assert!(text.contains("m=video 5000 UDP/TLS/RTP/SAVPF 45 46\r\n"), "{text}");
+    assert!(text.contains("a=fmtp:45 level-idx=5;profile=0;tier=0\r\n"), "{text}");
+    let first = sends.replace("SAVPF 96 97", "SAVPF 45 46 96 97");
+    assert!(first != sends);
+    assert_eq!(answer(of(ALL), &first, FeedbackKind::TransportWide).0, VideoCodec::Vp8);
+    let alone = ["VP8/", "VP9/", "H264/"].iter().fold(sends.clone(), |text, name| text.replace(name, "X/"));
+    assert_eq!(answer(of(ALL), &alone, FeedbackKind::TransportWide).0, VideoCodec::Av1);
+    let other = sends.replace("profile=0;", "profile=2;");
+    assert!(matches!(Offer::parse_for(&other, of(&[VideoCodec::Av1])), Err(OfferError::NoCodec { .. })));
     // Video of any codec goes to the browser.
     let h264 = Wanted { sends: Some(VideoCodec::H264), ..Wanted::SEND };
     assert_eq!(answer(h264, CHROMIUM, FeedbackKind::TransportWide).0, VideoCodec::H264);

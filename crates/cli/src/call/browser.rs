@@ -82,9 +82,7 @@ fn plan(args: &BrowserArgs) -> anyhow::Result<BrowserPlan> {
         && !save.takes(video.codec())
     {
         let codec = video.codec();
-        misuse!(
-            "--save: in both directions the video is {codec}: use a name that ends in .ivf, or .mkv or .webm for VP8 and VP9"
-        );
+        misuse!("--save: in both directions the video is {codec}: use a name that ends in .ivf or .mkv");
     }
     if args.codec.is_some() && !args.reverse {
         misuse!(

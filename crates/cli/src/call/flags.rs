@@ -234,7 +234,7 @@ pub(crate) struct ListenerArgs {
     pub(super) listen: String,
 
     /// Save the media of the first call that has real ones: video as .ivf, or as .h264 (H.264 without times); video and the audio of --voice
-    /// in sync as .webm (VP8, VP9) or .mkv (H.264 too)
+    /// in sync as .webm (VP8, VP9, AV1) or .mkv (H.264 too)
     #[arg(long, value_name = "FILE")]
     pub(super) save: Option<PathBuf>,
 
@@ -277,7 +277,7 @@ pub(crate) struct BrowserArgs {
     #[arg(long)]
     pub(super) bidir: bool,
 
-    /// Codec of the video that the browser sends: vp8, h264 or vp9 [default: the browser's first that the file has room for]
+    /// Codec of the video that the browser sends: vp8, h264, vp9 or av1 [default: the browser's first that the file has room for]
     #[arg(long, value_name = "NAME", value_parser = received_codec)]
     pub(super) codec: Option<VideoCodec>,
 
@@ -285,7 +285,7 @@ pub(crate) struct BrowserArgs {
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = TALK)]
     pub(super) voice: Option<PathBuf>,
 
-    /// Save the media of the browser: video as .ivf, or as .h264; video and audio in sync as .webm (VP8, VP9) or .mkv (H.264 too)
+    /// Save the media of the browser: video as .ivf, or as .h264; video and audio in sync as .webm (VP8, VP9, AV1) or .mkv (H.264 too)
     #[arg(long, value_name = "FILE")]
     pub(super) save: Option<PathBuf>,
 
@@ -297,9 +297,8 @@ pub(crate) struct BrowserArgs {
 }
 
 fn received_codec(name: &str) -> Result<VideoCodec, String> {
-    let known = [VideoCodec::Vp8, VideoCodec::H264, VideoCodec::Vp9];
-    let found = known.into_iter().find(|codec| codec.name() == name);
-    found.ok_or_else(|| format!("expected vp8, h264 or vp9, found \"{name}\""))
+    let found = VideoCodec::ALL.into_iter().find(|codec| codec.name() == name);
+    found.ok_or_else(|| format!("expected vp8, h264, vp9 or av1, found \"{name}\""))
 }
 
 /// A rate that is not 0.

@@ -61,7 +61,7 @@ pub(crate) mod with_webrtc {
                 "--save: nothing comes from the browser: add --reverse or --bidir",
             ),
             (vec!["--codec", "vp9", "--media", &low], "--codec: only with --reverse"),
-            (vec!["--reverse", "--codec", "av1"], "expected vp8, h264 or vp9, found \"av1\""),
+            (vec!["--reverse", "--codec", "av2"], "expected vp8, h264, vp9 or av1, found \"av2\""),
             (
                 vec!["--reverse", "--codec", "vp9", "--save", "a.h264"],
                 "--save: the file has no room for VP9: use a name that ends in .ivf or .mkv",

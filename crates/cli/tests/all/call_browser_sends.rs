@@ -163,6 +163,29 @@ fn chromium_sends_vp9_at_the_rate_that_is_allowed() {
     decodes(&folder.path("camera.webm"));
 }
 
+#[test]
+fn chromium_sends_av1_that_is_saved() {
+    let folder = Folder::with("");
+    for name in ["camera.webm", "camera.ivf"] {
+        let flags = ["--reverse", "--codec", "av1", "--save", name, "--max-rate", "400k", "-t", "4"];
+        let Some(record) = called("chromium_sends_av1_that_is_saved", &folder, "&test", &flags) else {
+            return;
+        };
+        let video = stream(&record, "video");
+        assert_eq!(video["codec"], "av1");
+        let rate = count(&video["rate_bps"]);
+        assert!((20_000..550_000).contains(&rate), "{video}");
+        let saved = &record["call"]["saved"];
+        let frames = count(&saved["frames"]);
+        assert!(frames >= 10 && frames == count(&video["frames"]), "{record}");
+        assert_eq!(saved["damaged_frames"], 0, "{saved}");
+        let entries = "stream=codec_name,profile,nb_read_packets";
+        let Some(read) = probed(&folder.path(name), "v", entries) else { return };
+        assert_eq!(read, [format!("av1,Main,{frames}")], "{name}");
+        decodes(&folder.path(name));
+    }
+}
+
 /// ffmpeg decodes the file, and finds nothing damaged.
 fn decodes(file: &Path) {
     let mut command = Command::new("ffmpeg");

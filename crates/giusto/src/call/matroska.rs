@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use giusto_rtp::h264::nal_units;
 use giusto_session::{
     media::FrameArrival,
-    video::{OrderedFrame, VIDEO_CLOCK, VideoCodec, dimensions},
+    video::{OrderedFrame, VIDEO_CLOCK, VideoCodec, av1_configuration, dimensions},
 };
 use giusto_units::{TimeDelta, Timestamp};
 
@@ -19,7 +19,8 @@ const PRE_SKIP: u16 = 312;
 const CLUSTER_MS: i64 = 1_000;
 /// Frames that wait for the first report of each stream, which gives their times. Chosen by us: more than 2 s of both.
 const MAX_WAITING: usize = 256;
-/// The room for the parameter sets of H.264, which come with the first key frame. Chosen by us: they have some 50 bytes.
+/// The room for the parameter sets of H.264 or the sequence header of AV1, which come with the first key frame. Chosen by us: they have
+/// some 50 bytes.
 const PARAMETERS_ROOM: usize = 1_024;
 
 /// A track of the file.
@@ -52,7 +53,8 @@ pub(super) struct Matroska {
     has_audio: bool,
     is_webm: bool,
     dimensions: (u16, u16),
-    /// `AVCDecoderConfigurationRecord` (ISO/IEC 14496-15 §5.3.3.1).
+    /// `AVCDecoderConfigurationRecord` (ISO/IEC 14496-15 §5.3.3.1), or `AV1CodecConfigurationRecord` (AV1 Codec ISO Media File Format
+    /// Binding §2.3).
     parameters: Vec<u8>,
     anchors: [Option<Anchor>; 2],
     waiting: VecDeque<(Track, OrderedFrame)>,
@@ -83,9 +85,8 @@ impl Matroska {
     /// Whether a file of this kind has room for the codec.
     pub(super) const fn takes(codec: VideoCodec, is_webm: bool) -> bool {
         match codec {
-            VideoCodec::Vp8 | VideoCodec::Vp9 => true,
+            VideoCodec::Vp8 | VideoCodec::Vp9 | VideoCodec::Av1 => true,
             VideoCodec::H264 => !is_webm,
-            VideoCodec::Av1 => false,
         }
     }
 
@@ -148,6 +149,13 @@ impl Matroska {
                 self.parameters = avc_parameters(&payload);
             }
             payload = with_lengths(nal_units(&payload));
+        }
+        if track == Track::Video && self.codec == Some(VideoCodec::Av1) {
+            if self.parameters.is_empty() {
+                self.parameters = av1_configuration(&payload)
+                    .filter(|record| record.len() <= PARAMETERS_ROOM)
+                    .unwrap_or_default();
+            }
         }
         if self.cluster.first().is_some_and(|first| (at_ms - first.at_ms).abs() >= CLUSTER_MS) {
             self.end_cluster(out);
@@ -214,7 +222,7 @@ impl Matroska {
             VideoCodec::Av1 => b"V_AV1",
         };
         let mut track = track(Track::Video, 1, id);
-        if codec == VideoCodec::H264 {
+        if matches!(codec, VideoCodec::H264 | VideoCodec::Av1) {
             track.extend(element(&[0x63, 0xa2], &self.parameters));
             track.extend(element(&[0xec], &vec![0; PARAMETERS_ROOM - self.parameters.len()]));
         }

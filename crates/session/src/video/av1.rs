@@ -21,6 +21,12 @@ const HEADER_BYTES: usize = 32;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sequence {
     size: (u16, u16),
+    profile: u32,
+    /// Of the first operating point.
+    level: u32,
+    tier: u32,
+    /// The seven bits about samples in an `AV1CodecConfigurationRecord`; `None` for still pictures.
+    samples: Option<u32>,
     /// What follows is not read, since frames would have times of a decoder model, or are still pictures.
     frames: Option<FrameSyntax>,
 }
@@ -44,6 +50,20 @@ pub(super) fn av1_dimensions(unit: &[u8]) -> Option<(u16, u16)> {
     Sequence::of(unit).map(|sequence| sequence.size)
 }
 
+/// The `AV1CodecConfigurationRecord` of a temporal unit (AV1 Codec ISO Media File Format Binding §2.3), with which files of AV1 begin;
+/// `None` without a sequence header.
+pub fn av1_configuration(unit: &[u8]) -> Option<Vec<u8>> {
+    let header = av1::obus(unit).find(|obu| kind(obu) == Some(SEQUENCE_HEADER))?;
+    let content = body(&header)?;
+    let Sequence { profile, level, tier, samples, .. } = Sequence::of(unit)?;
+    let mut record = vec![0x81, (profile << 5 | level) as u8, (tier << 7 | samples?) as u8, 0];
+    // The sequence header as an OBU with its size.
+    record.push(SEQUENCE_HEADER << 3 | 2);
+    av1::push_size(content.len(), &mut record);
+    record.extend(content);
+    Some(record)
+}
+
 fn kind(obu: &[u8]) -> Option<u8> {
     obu.first().map(|byte| byte >> 3 & 0xf)
 }
@@ -58,13 +78,14 @@ impl Sequence {
     pub(super) fn of(unit: &[u8]) -> Option<Self> {
         let header = av1::obus(unit).find(|obu| kind(obu) == Some(SEQUENCE_HEADER))?;
         let mut bits = Bits::plain(body(&header)?.to_vec());
-        bits.take(3)?;
+        let profile = bits.take(3)?;
         // A still picture, and its reduced header.
         bits.take(1)?;
         let is_reduced = bits.take(1)? == 1;
         let mut has_decoder_model = false;
+        let mut first = None;
         if is_reduced {
-            bits.take(5)?;
+            first = Some((bits.take(5)?, 0));
         } else {
             let mut delay_bits = None;
             if bits.take(1)? == 1 {
@@ -84,9 +105,9 @@ impl Sequence {
             let has_display_delay = bits.take(1)? == 1;
             for _ in 0..=bits.take(5)? {
                 bits.take(12)?;
-                if bits.take(5)? > 7 {
-                    bits.take(1)?;
-                }
+                let level = bits.take(5)?;
+                let tier = if level > 7 { bits.take(1)? } else { 0 };
+                first.get_or_insert((level, tier));
                 if let Some(delay_bits) = delay_bits
                     && bits.take(1)? == 1
                 {
@@ -101,8 +122,11 @@ impl Sequence {
         }
         let (width_bits, height_bits) = (bits.take(4)? as usize + 1, bits.take(4)? as usize + 1);
         let size = size(bits.take(width_bits)?, bits.take(height_bits)?)?;
-        let has_frames = !is_reduced && !has_decoder_model;
-        Some(Self { size, frames: has_frames.then(|| FrameSyntax::read(&mut bits)).flatten() })
+        let frames = if is_reduced { None } else { FrameSyntax::read(&mut bits) };
+        let samples = frames.and_then(|_| samples(&mut bits, profile));
+        let (level, tier) = first?;
+        let frames = frames.filter(|_| !has_decoder_model);
+        Some(Self { size, profile, level, tier, samples, frames })
     }
 
     /// Whether all frames of a temporal unit of this sequence are shown, and none is kept as a reference.
@@ -123,6 +147,41 @@ impl Sequence {
         }
         has_frame
     }
+}
+
+/// The part of a sequence header about samples, after the syntax of frames (§5.5.1, §5.5.2): bit depth of two bits, monochrome,
+/// subsampling of two bits, position of two bits.
+fn samples(bits: &mut Bits, profile: u32) -> Option<u32> {
+    /// Colour primaries BT.709, transfer sRGB, matrix identity (§6.4.2).
+    const RGB: (u32, u32, u32) = (1, 13, 0);
+    // Super-resolution, and two filters.
+    bits.take(3)?;
+    let high = bits.take(1)?;
+    let twelve = if profile == 2 && high == 1 { bits.take(1)? } else { 0 };
+    let mono = if profile == 1 { 0 } else { bits.take(1)? };
+    let described = bits.take(1)? == 1;
+    let color = if described { (bits.take(8)?, bits.take(8)?, bits.take(8)?) } else { (2, 2, 2) };
+    let mut subsampling = (0, 0);
+    let mut position = 0;
+    if mono == 1 {
+        subsampling = (1, 1);
+    } else if color != RGB {
+        // The range.
+        bits.take(1)?;
+        subsampling = match profile {
+            0 => (1, 1),
+            1 => (0, 0),
+            _ if twelve == 1 => {
+                let x = bits.take(1)?;
+                (x, if x == 1 { bits.take(1)? } else { 0 })
+            }
+            _ => (1, 0),
+        };
+        if subsampling == (1, 1) {
+            position = bits.take(2)?;
+        }
+    }
+    Some(high << 6 | twelve << 5 | mono << 4 | subsampling.0 << 3 | subsampling.1 << 2 | position)
 }
 
 impl FrameSyntax {

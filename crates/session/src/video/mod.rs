@@ -24,6 +24,7 @@ use giusto_units::DataSize;
 use serde::{Deserialize, Serialize};
 
 pub use arrivals::{Arrivals, Gap, OrderedFrame};
+pub use av1::av1_configuration;
 use av1::av1_dimensions;
 pub use clip::{Clip, ClipError, Ladder, LadderError};
 pub use live::{EncoderCommand, LiveVideo, RATE_INTERVAL, RATE_STEP};

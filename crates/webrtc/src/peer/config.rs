@@ -35,7 +35,7 @@ pub struct PeerConfig {
 /// The media that come from the browser: one video, and Opus if its page sends any.
 #[derive(Debug, Clone)]
 pub struct ReceiveConfig {
-    /// The codecs of the video, of which the browser's first is taken; where video also goes to the browser, both have its codec.
+    /// The codecs of the video, of which the browser's first is taken, AV1 last; where video also goes to the browser, both have its codec.
     pub codecs: Vec<VideoCodec>,
     /// With [`FeedbackKind::ReceiverEstimate`]: the constants of the estimate.
     pub receive_side: receive_side::Config,
@@ -45,7 +45,7 @@ pub struct ReceiveConfig {
 
 impl Default for ReceiveConfig {
     fn default() -> Self {
-        let codecs = vec![VideoCodec::Vp8, VideoCodec::H264, VideoCodec::Vp9];
+        let codecs = VideoCodec::ALL.to_vec();
         Self { codecs, receive_side: receive_side::Config::default(), max_rate: None }
     }
 }
