@@ -342,6 +342,8 @@ pub struct IncomingFigures {
     pub late_frames: u64,
     /// Key frames that were requested by PLI.
     pub key_frame_requests: u64,
+    /// The numbers of its spatial and of its temporal layers, if AV1 comes with dependency descriptors.
+    pub layers: Option<(u8, u8)>,
 }
 
 impl IncomingFigures {
@@ -361,6 +363,7 @@ impl IncomingFigures {
             dropped_frames: figures.dropped_frames,
             late_frames: figures.late_frames,
             key_frame_requests: figures.key_frame_requests,
+            layers: figures.layers,
         }
     }
 }

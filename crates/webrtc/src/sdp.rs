@@ -16,6 +16,11 @@ const MAX_MEDIA: usize = 64;
 const TRANSPORT_CC_URI: &str = "http://www.ietf.org/id/draft-holmer-rmcat-transport-wide-cc-extensions-01";
 /// The `rtpmap` of Opus (RFC 7587 §7).
 const OPUS: &str = "opus/48000/2";
+/// The dependency descriptor (RTP Payload Format For AV1, Appendix A).
+const DEPENDENCY_URI: &str =
+    "https://aomediacodec.github.io/av1-rtp-spec/#dependency-descriptor-rtp-header-extension";
+/// Headers of one and of two bytes may be mixed (RFC 8285 §6).
+const ALLOW_MIXED: &str = "extmap-allow-mixed";
 const ABS_SEND_TIME_URI: &str = "http://www.webrtc.org/experiments/rtp-hdrext/abs-send-time";
 
 /// An offer that cannot be answered.
@@ -124,6 +129,8 @@ struct Accepted {
     reduced_size: bool,
     transport_sequence: Option<u8>,
     abs_send_time: Option<u8>,
+    /// Of AV1 that only the browser sends; with whether headers of two bytes, which a long descriptor needs, may come between others.
+    dependency: Option<(u8, bool)>,
 }
 
 /// What an offer says about the media of a call.
@@ -148,6 +155,8 @@ pub struct Offer {
     pub transport_sequence: Option<u8>,
     /// The identifier of abs-send-time.
     pub abs_send_time: Option<u8>,
+    /// The identifier of the dependency descriptor, if the browser alone sends and its codec is AV1.
+    pub dependency: Option<u8>,
 }
 
 impl Offer {
@@ -214,7 +223,11 @@ impl Offer {
             OfferError::NoCodec { wanted: names.join(", "), found: codecs(line) }
         })?;
         let directions = (sends, receives);
-        let video = Accepted::of(line, index, (payload_type, rtpmap(codec)), directions)?;
+        let mut video = Accepted::of(line, index, (payload_type, rtpmap(codec)), directions)?;
+        let is_mixed = has(line, ALLOW_MIXED) || session.attributes.iter().any(|it| it.key == ALLOW_MIXED);
+        video.dependency = extension(line, DEPENDENCY_URI)
+            .filter(|_| codec == VideoCodec::Av1 && !sends)
+            .map(|id| (id, is_mixed));
         let audio = [(wanted.sends_voice, receives), (wanted.sends_voice, false), (false, receives)]
             .into_iter()
             .filter(|directions| *directions != (false, false))
@@ -235,6 +248,7 @@ impl Offer {
             rtx: payload_type_of(line, "rtx/90000", Some(payload_type)),
             transport_sequence: video.transport_sequence,
             abs_send_time: video.abs_send_time,
+            dependency: video.dependency.map(|(id, _)| id),
             video,
             audio,
         })
@@ -392,6 +406,12 @@ impl Offer {
             }
             _ => {}
         }
+        if let Some((id, is_mixed)) = line.dependency {
+            if is_mixed {
+                write!(text, "a={ALLOW_MIXED}\r\n")?;
+            }
+            write_extension(text, Some(id), DEPENDENCY_URI)?;
+        }
         for value in ["nack", "nack pli", "ccm fir"] {
             if is_video && line.offers(value) && (value != "nack" || nack) {
                 write!(text, "a=rtcp-fb:{number} {value}\r\n")?;
@@ -445,6 +465,7 @@ impl Accepted {
             reduced_size: has(line, "rtcp-rsize"),
             transport_sequence: extension(line, TRANSPORT_CC_URI),
             abs_send_time: extension(line, ABS_SEND_TIME_URI),
+            dependency: None,
         })
     }
 

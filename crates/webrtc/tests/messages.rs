@@ -131,6 +131,15 @@ fn the_answer_accepts_what_the_browser_sends() {
     assert_eq!(codec, VideoCodec::Av1);
     assert!(text.contains("m=video 5000 UDP/TLS/RTP/SAVPF 45 46\r\n"), "{text}");
     assert!(text.contains("a=fmtp:45 level-idx=5;profile=0;tier=0\r\n"), "{text}");
+    // Where frames begin is asked for where it is offered; of other codecs it is not.
+    let dependency =
+        "a=extmap:9 https://aomediacodec.github.io/av1-rtp-spec/#dependency-descriptor-rtp-header-extension";
+    assert!(!text.contains("extmap:9"), "{text}");
+    let offers = sends.replace("a=extmap:14 ", &format!("{dependency}\r\na=extmap:14 "));
+    for (codecs, is_asked) in [(&[VideoCodec::Av1][..], true), (&[VideoCodec::Vp9], false)] {
+        let (_, _, text) = answer(of(codecs), &offers, FeedbackKind::TransportWide);
+        assert_eq!(text.contains(&format!("a=extmap-allow-mixed\r\n{dependency}\r\n")), is_asked, "{text}");
+    }
     let first = sends.replace("SAVPF 96 97", "SAVPF 45 46 96 97");
     assert!(first != sends);
     assert_eq!(answer(of(ALL), &first, FeedbackKind::TransportWide).0, VideoCodec::Vp8);

@@ -19,6 +19,8 @@ pub struct ExtensionIds {
     pub abs_send_time: u8,
     /// Of the capture time. Default [`CAPTURE_TIME_ID`]. Only packets to a receiver that has no sender report contain it.
     pub capture_time: u8,
+    /// Of the dependency descriptor (RTP Payload Format For AV1, Appendix A), which is only read. Default 0: none.
+    pub dependency: u8,
 }
 
 impl Default for ExtensionIds {
@@ -27,6 +29,7 @@ impl Default for ExtensionIds {
             transport_sequence: TRANSPORT_SEQUENCE_ID,
             abs_send_time: ABS_SEND_TIME_ID,
             capture_time: CAPTURE_TIME_ID,
+            dependency: 0,
         }
     }
 }

@@ -82,6 +82,7 @@ impl BrowserPeer {
             abs_send_time: self.offer.abs_send_time.unwrap_or(ids.abs_send_time),
             // Not offered: a browser gets no packets with it.
             capture_time: 0,
+            dependency: self.offer.dependency.unwrap_or(0),
         }
     }
 

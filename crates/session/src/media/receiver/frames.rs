@@ -36,6 +36,8 @@ pub(super) struct FramePacket {
     pub(super) timestamp: u32,
     pub(super) marker: bool,
     pub(super) payload: Payload,
+    /// Whether its header says that it is the first of its frame; many do not say so.
+    pub(super) begins: bool,
     /// Whether it was lost and repaired.
     pub(super) repaired: bool,
 }
@@ -79,6 +81,8 @@ struct Open {
     timestamp: u32,
     lowest: u64,
     highest: u64,
+    /// The number of the packet whose header says that it is the first.
+    start: Option<u64>,
     /// The number of the packet with the marker.
     end: Option<u64>,
     /// In order of their numbers; empty once the frame is complete.
@@ -96,6 +100,7 @@ impl Open {
             timestamp: packet.timestamp,
             lowest: packet.number,
             highest: packet.number,
+            start: None,
             end: None,
             pieces: Vec::new(),
             first_at: now,
@@ -114,7 +119,7 @@ impl Open {
 
     /// Adds a packet. Returns the memory that it takes: zero for a duplicate.
     fn add(&mut self, now: Timestamp, packet: FramePacket) -> usize {
-        let FramePacket { number, marker, payload, repaired, .. } = packet;
+        let FramePacket { number, marker, payload, begins, repaired, .. } = packet;
         if self.is_whole {
             return 0;
         }
@@ -128,6 +133,9 @@ impl Open {
         if marker {
             self.end = Some(number);
         }
+        if begins {
+            self.start = Some(number);
+        }
         self.last_at = now;
         self.repaired += u64::from(repaired);
         bytes
@@ -136,7 +144,7 @@ impl Open {
     /// Whether its first packet says that it is the first.
     fn is_marked(&self, header: PayloadHeader) -> bool {
         let first = self.pieces.first().and_then(|(_, payload)| payload.as_bytes());
-        first.is_some_and(|bytes| header.begins_frame(bytes))
+        self.start == Some(self.lowest) || first.is_some_and(|bytes| header.begins_frame(bytes))
     }
 
     fn bytes(&self) -> usize {

@@ -10,6 +10,7 @@
 //! | [`estimate`] | the receiver's estimate, REMB |
 //! | [`nada`] | feedback of RFC 8698 |
 //! | [`frames`] | reassembly of frames |
+//! | [`dependencies`] | where frames of several layers begin |
 //! | [`key_frames`] | requests for key frames |
 //! | [`losses`] | missing packets: requests, and when they are given up |
 //! | [`parity`] | lost packets recovered from parity |
@@ -41,6 +42,7 @@
 mod acknowledged;
 mod clock;
 mod congestion;
+mod dependencies;
 mod estimate;
 mod frames;
 mod key_frames;
@@ -342,7 +344,8 @@ impl MediaReceiver {
             && let Some(number) = source.on_packet(now, header, size, format.clock_rate)
         {
             let &RtpHeader { timestamp, marker, .. } = header;
-            if let Some(time) = Extensions::read(header, head, self.config.extension_ids).capture_time {
+            let extensions = Extensions::read(header, head, self.config.extension_ids);
+            if let Some(time) = extensions.capture_time {
                 source.clock.on_capture_time(now, time, timestamp);
             }
             let begin = head.get(content).unwrap_or_default();
@@ -353,12 +356,13 @@ impl MediaReceiver {
                 protected = Some(header.ssrc);
             }
             if let Framing::Retransmission { of } = format.framing {
-                self.handle_retransmission(now, header, begin, payload, of);
+                self.handle_retransmission(now, header, begin, payload, of, extensions.dependency);
             } else if format.framing == Framing::Parity {
                 protected = self.handle_parity(head, begin, payload);
             } else if is_new && format.framing != Framing::None {
                 let payload = joined(begin, payload);
-                let packet = FramePacket { number, timestamp, marker, payload, repaired: false };
+                let begins = source.begins_unit(extensions.dependency);
+                let packet = FramePacket { number, timestamp, marker, payload, begins, repaired: false };
                 source.on_frame_packet(now, packet, format, playout, &mut self.events);
             }
         }
@@ -375,6 +379,7 @@ impl MediaReceiver {
         begin: &[u8],
         payload: &Payload,
         of: u8,
+        dependency: Option<&[u8]>,
     ) {
         if begin.is_empty() && payload.is_empty() {
             // Padding: libwebrtc probes with it on this stream.
@@ -401,8 +406,15 @@ impl MediaReceiver {
             return;
         }
         let &RtpHeader { timestamp, marker, .. } = header;
-        let packet =
-            FramePacket { number, timestamp, marker, payload: joined(begin, payload), repaired: true };
+        let begins = source.begins_unit(dependency);
+        let packet = FramePacket {
+            number,
+            timestamp,
+            marker,
+            payload: joined(begin, payload),
+            begins,
+            repaired: true,
+        };
         source.on_frame_packet(now, packet, format, playout, &mut self.events);
     }
 
@@ -432,7 +444,7 @@ impl MediaReceiver {
             }
             let RtpHeader { timestamp, marker, .. } = header;
             let payload = joined(head.get(content).unwrap_or_default(), &payload);
-            let packet = FramePacket { number, timestamp, marker, payload, repaired: true };
+            let packet = FramePacket { number, timestamp, marker, payload, begins: false, repaired: true };
             self.events.push(MediaEvent::Recovered { ssrc, at: now });
             source.on_frame_packet(now, packet, format, playout, &mut self.events);
         }
@@ -660,15 +672,16 @@ fn send(outgoing: &mut VecDeque<Vec<u8>>, write: impl FnOnce(&mut Vec<u8>) -> Re
 
 /// The header extensions of a packet.
 #[derive(Debug, Clone, Copy, Default)]
-struct Extensions {
+struct Extensions<'a> {
     transport_sequence: Option<u16>,
     send_time: Option<AbsSendTime>,
     capture_time: Option<NtpTimestamp>,
+    dependency: Option<&'a [u8]>,
 }
 
-impl Extensions {
+impl<'a> Extensions<'a> {
     /// Damaged or unknown elements are ignored.
-    fn read(header: &RtpHeader, head: &[u8], ids: ExtensionIds) -> Self {
+    fn read(header: &RtpHeader, head: &'a [u8], ids: ExtensionIds) -> Self {
         let mut read = Self::default();
         let Some(extension) = header.extension else { return read };
         for element in ExtensionElements::of(extension, head).flatten() {
@@ -682,6 +695,7 @@ impl Extensions {
                     let bits = <[u8; 8]>::try_from(element.data).map(u64::from_be_bytes);
                     read.capture_time = bits.map(NtpTimestamp::from_bits).ok();
                 }
+                id if id == ids.dependency => read.dependency = Some(element.data),
                 _ => {}
             }
         }

@@ -9,6 +9,7 @@ use giusto_units::{DataSize, TimeDelta, Timestamp};
 
 use super::{
     clock::{MediaJitter, Playout, SenderClock},
+    dependencies::Dependencies,
     frames::{FramePacket, Frames, WholeFrame},
     key_frames::KeyFrames,
     losses::{Losses, MAX_BEFORE_FIRST, Requests},
@@ -69,6 +70,8 @@ pub struct SourceFigures {
     pub unrepaired_packets: u64,
     /// Requests for a key frame.
     pub key_frame_requests: u64,
+    /// The numbers of its spatial and of its temporal layers, if dependency descriptors say them.
+    pub layers: Option<(u8, u8)>,
 }
 
 /// The known sources.
@@ -286,6 +289,7 @@ pub(super) struct Source {
     /// The source that it retransmits.
     repairs: Option<u32>,
     pub(super) clock: SenderClock,
+    dependencies: Dependencies,
 }
 
 impl Source {
@@ -311,6 +315,7 @@ impl Source {
             requests: Requests::Useless,
             repairs: None,
             clock: SenderClock::default(),
+            dependencies: Dependencies::default(),
         }
     }
 
@@ -552,6 +557,11 @@ impl Source {
         })
     }
 
+    /// Whether a dependency descriptor says that its packet is the first of a frame.
+    pub(super) fn begins_unit(&mut self, descriptor: Option<&[u8]>) -> bool {
+        descriptor.is_some_and(|descriptor| self.dependencies.begins_unit(descriptor) == Some(true))
+    }
+
     fn figures(&self) -> SourceFigures {
         let losses = self.losses.counts();
         SourceFigures {
@@ -564,6 +574,7 @@ impl Source {
             jitter: self.jitter.jitter(),
             frames: self.frames.complete_frames(),
             dropped_frames: self.frames.dropped(),
+            layers: self.dependencies.layers(),
             ..self.settled
         }
     }

@@ -102,7 +102,12 @@ fn other_senders_have_their_own_identifiers_numbers_and_padding() {
     };
     // Its transport-wide number has the identifier that is ours for the send time. By our rule, three packets are missing before its
     // first one.
-    let ids = ExtensionIds { transport_sequence: ABS_SEND_TIME_ID, abs_send_time: 9, capture_time: 0 };
+    let ids = ExtensionIds {
+        transport_sequence: ABS_SEND_TIME_ID,
+        abs_send_time: 9,
+        capture_time: 0,
+        ..ExtensionIds::default()
+    };
     let other = MediaReceiverConfig { extension_ids: ids, numbers_from_timestamp: false, ..config.clone() };
     for (config, requested, reported) in [(config, 3, false), (other, 0, true)] {
         let mut receiver = MediaReceiver::new(config).unwrap();

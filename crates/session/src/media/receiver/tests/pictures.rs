@@ -259,3 +259,38 @@ fn a_command_that_came_too_soon_is_obeyed_when_it_is_repeated() {
     let found: Vec<bool> = times.iter().map(|&(ms, sequence)| obeyed(ms, sequence)).collect();
     assert_eq!(found, [true, false, false, true, false, true]);
 }
+
+#[test]
+fn a_descriptor_says_where_a_frame_of_av1_begins() {
+    const DEPENDENCY: u8 = 5;
+    // One spatial and two temporal layers, one decode target; the second template is the upper layer's.
+    let structure = [0xc0, 0, 7, 0b1000_0000, 0, 0b0111_1010, 0b0000_0000, 0];
+    let whole = |described: bool| {
+        let mut config = MediaReceiverConfig::new(1, "receiver", FeedbackKind::ReceiverReports);
+        config.payloads = vec![PayloadFormat::video(VIDEO).with_header(VideoCodec::Av1.payload_header())];
+        config.extension_ids.dependency = DEPENDENCY;
+        config.numbers_from_timestamp = false;
+        let mut receiver = MediaReceiver::new(config).unwrap();
+        for (number, (header, payload)) in packets(VideoCodec::Av1, 6, &[0]).iter().enumerate() {
+            let frame = header.timestamp / 3600;
+            if frame == 2 {
+                continue;
+            }
+            let begins = number % usize::from(PACKETS) == 0;
+            let later = [if begins { 0x80 } else { 0 } | u8::from(frame % 2 == 1), 0, 7 + frame as u8];
+            let mut elements = Vec::new();
+            let mut writer = ExtensionWriter::new(ExtensionForm::OneByte, &mut elements);
+            let descriptor = if number == 0 { &structure[..] } else { &later };
+            writer.push(if described { DEPENDENCY } else { DEPENDENCY + 1 }, descriptor).unwrap();
+            let mut head = [0; 64];
+            let profile = ExtensionForm::OneByte.profile();
+            let length = header.write_with_extension(&mut head, profile, &elements).unwrap();
+            receiver.handle_rtp(at(1000 + 40 * u64::from(frame)), &head[..length], payload, Ecn::NotEct);
+        }
+        let layers = receiver.sources().next().unwrap().layers;
+        (frames(&mut receiver).iter().map(|frame| frame.rtp_timestamp / 3600).collect::<Vec<_>>(), layers)
+    };
+    assert_eq!(whole(true), (vec![0, 1, 3, 4, 5], Some((1, 2))));
+    // The frame after the loss may begin earlier.
+    assert_eq!(whole(false), (vec![0, 1, 4, 5], None));
+}
