@@ -5,6 +5,7 @@ mod figures;
 use std::collections::BTreeMap;
 
 use giusto_measure::{StreamMeter, StreamSummary};
+use giusto_net::UdpSocket;
 use giusto_session::probe::{Receiver, ReceiverEvent, Stream, StreamId};
 use giusto_units::{DataSize, TimeDelta, Timestamp};
 
@@ -423,6 +424,17 @@ fn next_due(due: Timestamp, interval: TimeDelta, now: Timestamp) -> Timestamp {
 pub(super) struct SentCounts {
     pub(super) packets: u64,
     pub(super) bytes: u64,
+}
+
+impl SentCounts {
+    /// What these sockets have sent of their streams: no greetings.
+    pub(super) fn of(sockets: &[UdpSocket]) -> Self {
+        let counters = sockets.iter().map(UdpSocket::send_counters);
+        counters.fold(Self::default(), |all, counters| Self {
+            packets: all.packets + counters.run_datagrams,
+            bytes: all.bytes + counters.run_bytes,
+        })
+    }
 }
 
 /// The end of an interval at the sender, which waits for the receiver's reports.

@@ -311,7 +311,7 @@ pub(super) fn over(
 
     let halt = Arc::new(AtomicBool::new(false));
     let done = AtomicBool::new(false);
-    let count = || sent_counts(sockets);
+    let count = || SentCounts::of(sockets);
     let mut intervals = destination.interval.map(|interval| {
         TransmissionIntervals::new(interval, plan.header(), start, sockets.len(), !destination.one_way)
     });
@@ -383,15 +383,6 @@ pub(super) fn over(
         departures: departures.said,
         interrupted: stop.load(Ordering::Relaxed),
         authenticated: destination.keys.is_some() && !destination.one_way,
-    })
-}
-
-/// What the sockets have sent of the streams.
-fn sent_counts(sockets: &[UdpSocket]) -> SentCounts {
-    let counters = sockets.iter().map(UdpSocket::send_counters);
-    counters.fold(SentCounts::default(), |all, counters| SentCounts {
-        packets: all.packets + counters.run_datagrams,
-        bytes: all.bytes + counters.run_bytes,
     })
 }
 

@@ -11,30 +11,30 @@ use std::{
     time::Duration,
 };
 
-use giusto_measure::StreamMeter;
 use giusto_net::{
-    Clock, Granted, PathOptions, ReceiveBatch, SocketConfig, SocketError, ThreadCpu, TrafficClass, UdpSocket,
-    Wait,
-    driver::{ControlConnection, Gatherer},
+    Clock, Granted, PathOptions, ReceiveBatch, SocketConfig, SocketError, TrafficClass, UdpSocket, Wait,
+    driver::ControlConnection,
 };
 use giusto_pace::{HeaderLayer, IpVersion};
 use giusto_session::{
     iperf3::{
-        Client as ControlClient, ClientError, ClientEvent, Greeting, Incoming, IncomingConfig, Outcome,
-        Parameters, is_greeting, stream_id,
+        Client as ControlClient, ClientError, ClientEvent, Greeting, Outcome, Parameters, is_greeting,
+        stream_id,
     },
-    probe::{Inbound, payload::PayloadSizes},
+    probe::payload::PayloadSizes,
 };
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 use rand::{TryRng, rngs::SysRng};
 
-use super::figures::{self, Reception};
+use super::{
+    figures::Ended,
+    running::{Running, Sending},
+};
 use crate::measured::{
     RunError,
-    interval::{IntervalFigures, LocalIntervals, SentCounts},
+    interval::SentCounts,
     live::{Client, Live, Outcome as Measured},
     plan::{Layout, Media, Opened, ResolvedPlan, StreamPlan, StreamPlanError},
-    result::RunResult,
     send::{self, RUN_UP, RaisedOnDrop, Transmission},
 };
 
@@ -52,8 +52,6 @@ const DRAIN: TimeDelta = TimeDelta::from_millis(200);
 const IDLE: TimeDelta = TimeDelta::from_seconds(10);
 /// Time between two looks at the control connection while nothing is received.
 const LOOK: Duration = Duration::from_millis(20);
-/// Time between two calls with live figures.
-const LIVE: TimeDelta = TimeDelta::from_millis(200);
 
 /// The test that a server is asked for.
 #[derive(Debug, Clone)]
@@ -281,55 +279,6 @@ struct Test<'a> {
     interval: Option<TimeDelta>,
 }
 
-/// The receiving side of a test.
-struct Receiving<'a> {
-    gatherer: Gatherer<'a>,
-    streams: Vec<Incoming>,
-    failed: Option<io::Error>,
-}
-
-impl Receiving<'_> {
-    fn read(&mut self) {
-        let Self { gatherer, streams, failed } = self;
-        if let Err(error) = gatherer.read(|index, inbound| take_from(streams, index, inbound)) {
-            *failed = Some(error);
-        }
-    }
-
-    /// Reads all that has arrived, and how much the sockets have dropped until now.
-    fn drain(&mut self) {
-        let Self { gatherer, streams, failed } = self;
-        if let Err(error) = gatherer.drain(|index, inbound| take_from(streams, index, inbound)) {
-            *failed = Some(error);
-        }
-        for (index, stream) in self.streams.iter_mut().enumerate() {
-            stream.on_kernel_dropped(self.gatherer.kernel_dropped(index));
-        }
-    }
-
-    fn meters(&self) -> impl Iterator<Item = Option<&StreamMeter>> {
-        self.streams.iter().map(Incoming::meter)
-    }
-
-    fn last_heard(&self) -> Option<Timestamp> {
-        self.streams.iter().filter_map(Incoming::last_heard).max()
-    }
-}
-
-fn take_from(streams: &mut [Incoming], index: usize, inbound: &Inbound<'_>) {
-    if let Some(stream) = streams.get_mut(index) {
-        take(stream, inbound);
-    }
-}
-
-/// Hands the datagrams of one receive call to their stream. Returns whether one belongs to it.
-pub(super) fn take(stream: &mut Incoming, inbound: &Inbound<'_>) -> bool {
-    let datagrams = inbound.bytes.chunks(inbound.segment.max(1));
-    stream.on_message(datagrams.len() as u64, inbound.kernel_dropped);
-    let of_stream = datagrams.filter(|datagram| stream.on_datagram(inbound.at, datagram, inbound.tos));
-    of_stream.count() > 0
-}
-
 impl Test<'_> {
     fn run(
         &self,
@@ -345,17 +294,13 @@ impl Test<'_> {
             let flow = self.plan.flow(socket, Opened::NOTHING, start, index, out.len());
             flows.push(flow.map_err(StreamPlanError::from)?);
         }
-        let config = IncomingConfig::new(self.parameters, self.clock.origin_monotonic_nanos());
-        let mut receiving = Receiving {
-            gatherer: Gatherer::new(back, self.clock),
-            streams: back.iter().map(|_| Incoming::new(config)).collect(),
-            failed: None,
-        };
-        let (began, cpu) = (self.clock.now(), ThreadCpu::start());
-        let mut intervals = self.interval.map(|interval| {
-            let sends = (!out.is_empty()).then(|| (out.len(), self.plan.header()));
-            LocalIntervals::new(interval, start, SentCounts::default(), sends)
+        let sending = (!out.is_empty()).then(|| Sending {
+            sockets: out,
+            streams: out.len(),
+            header: self.plan.header(),
         });
+        let mut running = Running::new(self.clock, back, self.parameters, back.len(), sending);
+        running.begin_intervals(self.interval, start, SentCounts::default());
         let halt = Arc::new(AtomicBool::new(false));
         let done = AtomicBool::new(false);
         let sent = thread::scope(|scope| {
@@ -365,178 +310,127 @@ impl Test<'_> {
                     send::send(self.plan, flows, self.clock, start, &halt)
                 })
             });
-            let mut next_live = began;
             loop {
                 link.pump();
-                receiving.read();
+                running.read(false);
                 let now = self.clock.now();
                 let finished = if out.is_empty() {
-                    self.has_received(began, now, &receiving)
+                    self.has_received(now, &running)
                 } else {
                     done.load(Ordering::Relaxed)
                 };
-                if finished || link.over() || receiving.failed.is_some() || self.stop.load(Ordering::Relaxed)
-                {
+                if finished || link.over() || running.failed.is_some() || self.stop.load(Ordering::Relaxed) {
                     break;
                 }
-                let counts = figures::sent_counts(out);
-                let interval =
-                    intervals.as_mut().and_then(|all| all.on_turn(now, counts, receiving.meters()));
-                if now >= next_live || interval.is_some() {
-                    next_live = now + LIVE;
-                    on_live(&live(out, &receiving, interval));
+                if let Some(live) = running.turn(now, false) {
+                    on_live(&live);
                 }
                 if back.is_empty() {
                     link.connection.wait(LOOK);
                 } else {
-                    receiving.gatherer.nap();
+                    running.gatherer.nap();
                 }
             }
             halt.store(true, Ordering::Relaxed);
             thread.map(|thread| thread.join().map_err(|_| RunError::Thread("sending"))).transpose()
         })?;
         let interrupted = self.stop.load(Ordering::Relaxed);
-        let elapsed = self.clock.now().saturating_since(began);
-        let cpu_ratio = cpu.used().as_seconds() / elapsed.as_seconds().max(1e-9);
-        let ended = sent.as_ref().map_or(began, |sent| sent.ended);
+        let cpu_ratio = running.cpu_ratio(self.clock.now());
+        let ended = sent.as_ref().map_or(running.began(), |sent| sent.ended);
         let granted = || sockets.first().map_or_else(Granted::of_this_system, |s| s.granted());
         let mut sent = sent.map(|sent| sent.unreported(start, granted(), interrupted));
         for (stream, socket) in sent.iter_mut().flat_map(|sent| &mut sent.streams).zip(sockets) {
             stream.path_mtu = socket.path_mtu();
         }
-        let idle = sent.is_none() && self.is_idle(began, &receiving);
-        self.end(link, sent.as_ref(), &mut receiving, cpu_ratio);
-        let failure = failure(link, &receiving, idle);
-        let results = self.results(link, sent.as_ref(), &mut receiving, cpu_ratio, failure.as_deref());
-        let last = intervals.and_then(|intervals| {
-            intervals.finish(self.clock.now(), ended, figures::sent_counts(out), receiving.meters())
-        });
-        if last.is_some() {
-            on_live(&live(out, &receiving, last));
+        let idle = sent.is_none() && self.is_idle(&running);
+        self.end(link, sent.as_ref(), &mut running, cpu_ratio);
+        let failure = failure(link, &running, idle);
+        let end = Ended {
+            parameters: self.parameters,
+            program: PROGRAM,
+            reported: link.outcome.as_ref(),
+            cpu_ratio,
+            granted: &running.gatherer.granted(),
+            failure: failure.as_deref(),
+        };
+        let mut results = sent.map(|sent| end.sent(&sent, self.plan, 0)).unwrap_or_default();
+        let stopped = self.stop.load(Ordering::Relaxed).then_some("interrupted");
+        let end = Ended { failure: end.failure.or(stopped), ..end };
+        results.extend(end.received(&mut running.streams, results.len(), &vec![self.to; back.len()]));
+        if let Some(live) = running.last(ended) {
+            on_live(&live);
         }
         Ok(Measured::of_streams(results, failure))
     }
 
     /// Whether a test in which only the server sends has come to its end.
-    fn has_received(&self, began: Timestamp, now: Timestamp, receiving: &Receiving<'_>) -> bool {
+    fn has_received(&self, now: Timestamp, running: &Running<'_>) -> bool {
         let limits = self.plan.plan().limits;
-        let streams = &receiving.streams;
-        limits.duration.is_some_and(|duration| now.saturating_since(began) >= duration)
+        let streams = &running.streams;
+        limits.duration.is_some_and(|duration| now.saturating_since(running.began()) >= duration)
             || limits.packets.is_some_and(|packets| streams.iter().all(|s| s.highest() >= packets))
             || limits.size.is_some_and(|size| streams.iter().all(|s| s.bytes() >= size.as_bytes()))
-            || self.is_idle(began, receiving)
+            || self.is_idle(running)
     }
 
-    fn is_idle(&self, began: Timestamp, receiving: &Receiving<'_>) -> bool {
-        self.clock.now().saturating_since(receiving.last_heard().unwrap_or(began)) >= IDLE
+    fn is_idle(&self, running: &Running<'_>) -> bool {
+        self.clock.now().saturating_since(running.last_heard().unwrap_or(running.began())) >= IDLE
     }
 
     /// Exchanges the figures with the server.
-    fn end(
-        &self,
-        link: &mut Link,
-        sent: Option<&Transmission>,
-        receiving: &mut Receiving<'_>,
-        cpu_ratio: f64,
-    ) {
+    fn end(&self, link: &mut Link, sent: Option<&Transmission>, running: &mut Running<'_>, cpu_ratio: f64) {
         if sent.is_some() && !link.over() {
-            self.wait(link, receiving, DRAIN, |link, _| link.over());
+            self.wait(link, running, DRAIN, |link, _| link.over());
         }
-        receiving.drain();
+        running.drain();
         let first_received = sent.map_or(0, |sent| sent.streams.len());
-        let sent_streams = sent.into_iter().flat_map(|sent| {
-            let streams = sent.streams.iter().enumerate();
-            streams.map(|(index, stream)| figures::sent(stream, stream_id(index), sent.duration, 0))
-        });
-        let received_streams = receiving.streams.iter().enumerate();
-        let received_streams = received_streams.map(|(index, stream)| {
-            stream.outcome(stream_id(first_received + index), figures::span(std::iter::once(stream)))
-        });
-        let outcome = Outcome {
-            cpu_ratio: cpu_ratio + figures::sender_cpu(sent),
-            streams: sent_streams.chain(received_streams).collect(),
-        };
+        let outcome = running.outcome(cpu_ratio, first_received, None, sent);
         link.client.finish(self.clock.now(), outcome);
         link.flush();
-        self.wait(link, receiving, TimeDelta::MAX, |link, _| link.over());
+        self.wait(link, running, TimeDelta::MAX, |link, _| link.over());
         link.connection.close();
-        let Some(outcome) = link.outcome.clone() else { return receiving.drain() };
+        let Some(outcome) = link.outcome.clone() else {
+            running.drain();
+            return;
+        };
         // Datagrams that were on their way when the server counted.
-        self.wait(link, receiving, DRAIN, |_, receiving| {
-            receiving.streams.iter().enumerate().all(|(index, stream)| {
+        self.wait(link, running, DRAIN, |_, running| {
+            running.streams.iter().enumerate().all(|(index, stream)| {
                 let reported = outcome.stream(stream_id(first_received + index));
                 stream.highest() >= reported.map_or(0, |reported| reported.packets)
             })
         });
-        receiving.drain();
+        running.drain();
     }
 
     /// Goes on receiving until `over`, at most this long.
     fn wait(
         &self,
         link: &mut Link,
-        receiving: &mut Receiving<'_>,
+        running: &mut Running<'_>,
         limit: TimeDelta,
-        over: impl Fn(&Link, &Receiving<'_>) -> bool,
+        over: impl Fn(&Link, &Running<'_>) -> bool,
     ) {
         let began = self.clock.now();
         loop {
             link.pump();
-            receiving.read();
-            if over(link, receiving) || self.clock.now().saturating_since(began) >= limit {
+            running.read(false);
+            if over(link, running) || self.clock.now().saturating_since(began) >= limit {
                 return;
             }
             if link.over() {
-                receiving.gatherer.nap();
+                running.gatherer.nap();
             } else {
-                receiving.gatherer.wait_for(&link.connection, Duration::from_millis(2));
+                running.gatherer.wait_for(&link.connection, Duration::from_millis(2));
             }
         }
-    }
-
-    fn results(
-        &self,
-        link: &Link,
-        sent: Option<&Transmission>,
-        receiving: &mut Receiving<'_>,
-        cpu_ratio: f64,
-        failure: Option<&str>,
-    ) -> Vec<RunResult> {
-        let reported = |index| link.outcome.as_ref().and_then(|outcome| outcome.stream(stream_id(index)));
-        let mut results = sent.map(|sent| sent.results(self.plan)).unwrap_or_default();
-        for (index, result) in results.iter_mut().enumerate() {
-            if let Some(failure) = failure {
-                result.ended = Some(failure.to_owned());
-            }
-            figures::add_receiver(result, PROGRAM, reported(index), self.parameters);
-        }
-        let ended = match failure {
-            Some(failure) => failure,
-            None if self.stop.load(Ordering::Relaxed) => "interrupted",
-            None => "finished by the sender",
-        };
-        let first_received = results.len();
-        let granted = receiving.gatherer.granted();
-        for (index, stream) in receiving.streams.iter_mut().enumerate() {
-            let about = Reception {
-                parameters: self.parameters,
-                program: PROGRAM,
-                sender: reported(first_received + index),
-                from: self.to.to_string(),
-                cpu_ratio,
-                granted: &granted,
-                ended: ended.to_owned(),
-            };
-            results.push(figures::received(stream, &about));
-        }
-        results
     }
 }
 
 /// Why a run ended early, if it did.
-fn failure(link: &Link, receiving: &Receiving<'_>, idle: bool) -> Option<String> {
+fn failure(link: &Link, running: &Running<'_>, idle: bool) -> Option<String> {
     let by_control = link.failure.as_ref().map(ToString::to_string);
-    let by_socket = receiving.failed.as_ref().map(|error| format!("cannot receive: {error}"));
+    let by_socket = running.failed.as_ref().map(|error| format!("cannot receive: {error}"));
     let by_silence = idle.then(|| {
         format!(
             "no datagrams came from the iperf3 server for {} s; is UDP blocked on the way?",
@@ -544,9 +438,4 @@ fn failure(link: &Link, receiving: &Receiving<'_>, idle: bool) -> Option<String>
         )
     });
     by_control.or(by_socket).or(by_silence)
-}
-
-fn live(out: &[UdpSocket], receiving: &Receiving<'_>, interval: Option<IntervalFigures>) -> Live {
-    let sent_packets = (!out.is_empty()).then(|| figures::sent_counts(out).packets);
-    figures::live(sent_packets, receiving.streams.iter(), interval)
 }

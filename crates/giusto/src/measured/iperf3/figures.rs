@@ -1,77 +1,104 @@
 //! Results of streams that iperf3 sent or received.
 
+use std::net::SocketAddr;
+
 use giusto_measure::StreamMeter;
-use giusto_net::{Granted, UdpSocket};
-use giusto_session::iperf3::{Incoming, Parameters, StreamOutcome};
+use giusto_net::Granted;
+use giusto_session::iperf3::{Incoming, Outcome, Parameters, StreamOutcome, stream_id};
 use giusto_units::{DataRate, TimeDelta};
 
 use crate::measured::{
-    interval::{IntervalFigures, SentCounts},
-    live::{Arrived, Live},
-    result::{FarEndFigures, LiveFigures, RunResult, SystemGranted},
+    plan::ResolvedPlan,
+    result::{FarEndFigures, RunResult, SystemGranted},
     send::{StreamOutcome as Sent, Transmission},
 };
 
-/// Facts about a received stream besides its datagrams.
-pub(super) struct Reception<'a> {
+/// What is known of a test that has ended.
+pub(super) struct Ended<'a> {
     pub(super) parameters: &'a Parameters,
-    /// The program that sent.
+    /// The program at the far end.
     pub(super) program: &'a str,
-    /// The sender's own figures, if it sent them.
-    pub(super) sender: Option<&'a StreamOutcome>,
-    pub(super) from: String,
+    /// The far end's figures, if it sent them.
+    pub(super) reported: Option<&'a Outcome>,
     pub(super) cpu_ratio: f64,
     pub(super) granted: &'a Granted,
-    pub(super) ended: String,
+    /// What ended the test early.
+    pub(super) failure: Option<&'a str>,
 }
 
-/// The result of a stream that this end received.
-pub(super) fn received(incoming: &mut Incoming, about: &Reception<'_>) -> RunResult {
-    let mut result = RunResult {
-        strategy: "peer".to_owned(),
-        peer: Some(about.program.to_owned()),
-        rate_bps: about.parameters.rate.map(DataRate::as_bps),
-        size_bytes: Some(about.parameters.size.as_bytes()),
-        layer: Some("payload".to_owned()),
-        format: Some("iperf3".to_owned()),
-        from: Some(about.from.clone()),
-        receiver_cpu_ratio: Some(about.cpu_ratio),
-        system: Some(SystemGranted::from(about.granted)),
-        ended: Some(about.ended.clone()),
-        ..RunResult::default()
-    };
-    if let Some(sender) = about.sender {
-        incoming.finish(sender.packets);
-        let sent = sender.packets.saturating_sub(incoming.omitted_packets());
-        result.sent_packets = Some(sent);
-        result.far_end = Some(far_end(about.program, sender, about.parameters, Role::Sender));
+impl Ended<'_> {
+    fn reported(&self, index: usize) -> Option<&StreamOutcome> {
+        self.reported?.stream(stream_id(index))
     }
-    if let Some(meter) = incoming.meter() {
-        let summary = meter.summary();
-        result.add_received(&summary);
-        let times = summary.first_arrival.zip(summary.last_arrival);
-        result.duration_s = times.map(|(first, last)| (last - first).as_seconds());
-    } else {
-        result.received_packets = Some(0);
-    }
-    if about.sender.is_none() {
-        // How many datagrams followed the last one that arrived is unknown.
-        (result.lost_packets, result.loss_ratio, result.loss_bursts) = (None, None, None);
-    }
-    result.doubts = result.find_doubts();
-    result
-}
 
-/// Adds the figures of the receiving far end to the result of a stream that this end sent.
-pub(super) fn add_receiver(
-    result: &mut RunResult,
-    program: &str,
-    receiver: Option<&StreamOutcome>,
-    parameters: &Parameters,
-) {
-    result.format = Some("iperf3".to_owned());
-    result.far_end = receiver.map(|receiver| far_end(program, receiver, parameters, Role::Receiver));
-    result.doubts = result.find_doubts();
+    /// The results of the streams sent, the first of which has the index `first` in the test.
+    pub(super) fn sent(&self, sent: &Transmission, plan: &ResolvedPlan, first: usize) -> Vec<RunResult> {
+        let mut results = sent.results(plan);
+        for (result, index) in results.iter_mut().zip(first..) {
+            if let Some(failure) = self.failure {
+                result.ended = Some(failure.to_owned());
+            }
+            result.format = Some("iperf3".to_owned());
+            let receiver = self.reported(index);
+            result.far_end = receiver.map(|of| far_end(self.program, of, self.parameters, Role::Receiver));
+            result.doubts = result.find_doubts();
+        }
+        results
+    }
+
+    /// The results of these streams received, the first of which has the index `first` in the test.
+    pub(super) fn received(
+        &self,
+        streams: &mut [Incoming],
+        first: usize,
+        from: &[SocketAddr],
+    ) -> Vec<RunResult> {
+        let streams = streams.iter_mut().zip(from).zip(first..);
+        streams
+            .map(|((stream, from), index)| self.received_one(stream, self.reported(index), *from))
+            .collect()
+    }
+
+    fn received_one(
+        &self,
+        incoming: &mut Incoming,
+        sender: Option<&StreamOutcome>,
+        from: SocketAddr,
+    ) -> RunResult {
+        let mut result = RunResult {
+            strategy: "peer".to_owned(),
+            peer: Some(self.program.to_owned()),
+            rate_bps: self.parameters.rate.map(DataRate::as_bps),
+            size_bytes: Some(self.parameters.size.as_bytes()),
+            layer: Some("payload".to_owned()),
+            format: Some("iperf3".to_owned()),
+            from: Some(from.to_string()),
+            receiver_cpu_ratio: Some(self.cpu_ratio),
+            system: Some(SystemGranted::from(self.granted)),
+            ended: Some(self.failure.unwrap_or("finished by the sender").to_owned()),
+            ..RunResult::default()
+        };
+        if let Some(sender) = sender {
+            incoming.finish(sender.packets);
+            let sent = sender.packets.saturating_sub(incoming.omitted_packets());
+            result.sent_packets = Some(sent);
+            result.far_end = Some(far_end(self.program, sender, self.parameters, Role::Sender));
+        }
+        if let Some(meter) = incoming.meter() {
+            let summary = meter.summary();
+            result.add_received(&summary);
+            let times = summary.first_arrival.zip(summary.last_arrival);
+            result.duration_s = times.map(|(first, last)| (last - first).as_seconds());
+        } else {
+            result.received_packets = Some(0);
+        }
+        if sender.is_none() {
+            // How many datagrams followed the last one that arrived is unknown.
+            (result.lost_packets, result.loss_ratio, result.loss_bursts) = (None, None, None);
+        }
+        result.doubts = result.find_doubts();
+        result
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -109,34 +136,6 @@ pub(super) fn sent(stream: &Sent, id: i64, duration: TimeDelta, omitted: u64) ->
         duration,
         ..StreamOutcome::default()
     }
-}
-
-/// CPU time of the sending thread, if this end sends.
-pub(super) fn sender_cpu(transmission: Option<&Transmission>) -> f64 {
-    transmission.map_or(0.0, |transmission| transmission.sender_cpu_ratio)
-}
-
-/// The state of a test; the rate is that of the last second.
-pub(super) fn live<'a>(
-    sent_packets: Option<u64>,
-    streams: impl Iterator<Item = &'a Incoming>,
-    interval: Option<IntervalFigures>,
-) -> Live {
-    let mut all = LiveFigures::default();
-    for stream in streams {
-        all.add(stream.meter(), stream.meter().map_or(0, StreamMeter::kernel_dropped_packets));
-    }
-    let arrived = (all.streams > 0).then_some(Arrived::Streams(all));
-    Live { sent_packets, arrived, interval: interval.map(Into::into) }
-}
-
-/// The datagrams of the streams that these sockets have sent. Greetings are none.
-pub(super) fn sent_counts<'a>(sockets: impl IntoIterator<Item = &'a UdpSocket>) -> SentCounts {
-    let counters = sockets.into_iter().map(UdpSocket::send_counters);
-    counters.fold(SentCounts::default(), |all, counters| SentCounts {
-        packets: all.packets + counters.run_datagrams,
-        bytes: all.bytes + counters.run_bytes,
-    })
 }
 
 /// Time between the first and the last datagram of all streams.

@@ -2,6 +2,7 @@
 
 mod client;
 mod figures;
+mod running;
 mod server;
 
 pub use client::Iperf3Client;

@@ -1,54 +1,34 @@
 //! giusto as a server of iperf3 clients.
 
+mod run;
+
 use std::{
     cmp::Reverse,
-    collections::HashMap,
     io,
     net::SocketAddr,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    thread::{self, ScopedJoinHandle},
+    sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
 
 use giusto_net::{
-    Clock, SocketConfig, ThreadCpu, TrafficClass, UdpSocket,
-    driver::{ControlConnection, ControlListener, Flow, Gatherer, LEAVING},
+    Clock, SocketConfig, TrafficClass, UdpSocket,
+    driver::{ControlConnection, ControlListener, Gatherer, LEAVING},
 };
-use giusto_pace::{HeaderLayer, IpVersion, Limits};
+use giusto_pace::IpVersion;
 use giusto_session::{
-    iperf3::{
-        ErrorCode, Greeting, Incoming, IncomingConfig, Outcome, Parameters, Server, ServerConfig,
-        ServerError, ServerEvent, is_greeting, stream_id,
-    },
-    probe::{Inbound, Prefixes, payload::PayloadSizes},
+    iperf3::{ErrorCode, Greeting, Parameters, Server, ServerConfig, ServerError, ServerEvent, is_greeting},
+    probe::Prefixes,
 };
 use giusto_units::{TimeDelta, Timestamp};
 
-use super::{
-    client::take,
-    figures::{self, Reception},
-};
-use crate::measured::{
-    RunError,
-    interval::{IntervalFigures, LocalIntervals, SentCounts},
-    live::{Arrived, Live},
-    plan::{Layout, Media, Opened, Pacing, ResolvedPlan, StreamPlan, StreamPlanError, Tempo},
-    result::{LiveFigures, RunResult},
-    send::{self, Sent, Transmission},
-};
+use self::run::{Test, plan};
+use crate::measured::{RunError, live::Live, plan::ResolvedPlan, result::RunResult};
 
 /// Attempts to find a port that is free for both protocols.
 const PORT_ATTEMPTS: usize = 32;
 
 /// Maximum time between two looks at the stop flag.
 const LOOK: Duration = Duration::from_millis(100);
-/// The same while streams are opened or only sent.
-const SHORT_LOOK: Duration = Duration::from_millis(10);
-/// Time between two calls with live figures.
-const LIVE: TimeDelta = TimeDelta::from_millis(200);
 /// How long no connection is accepted after the system had no room for one.
 const BACK_OFF: TimeDelta = TimeDelta::from_millis(100);
 /// A further lack of room within this time after the last one is not reported again.
@@ -57,8 +37,6 @@ const SAME_LACK: TimeDelta = TimeDelta::from_seconds(60);
 const MAX_LEAVING: usize = 16;
 /// How many clients may take their time for their parameters. A further one takes the place of the first of the host that has most.
 const MAX_WAITING: usize = 16;
-/// How far the received rate of all streams may exceed the limit, over a second: clients send in bursts.
-const RATE_MARGIN: f64 = 1.1;
 
 /// The configuration of a server.
 #[derive(Debug, Clone)]
@@ -417,27 +395,6 @@ impl Iperf3Server {
     }
 }
 
-/// What the parameters ask this end to send.
-fn plan(parameters: &Parameters) -> StreamPlan {
-    /// As for the client's own end: iperf3 servers send until the client ends the test.
-    const BEYOND: TimeDelta = TimeDelta::from_seconds(40);
-    let duration = parameters.duration + parameters.omit + BEYOND;
-    StreamPlan {
-        media: Media::Filler(
-            Layout::Iperf3 { wide_counters: parameters.wide_counters },
-            PayloadSizes::Fixed(parameters.size),
-        ),
-        tempo: parameters.rate.map_or(Tempo::Max, Tempo::Rate),
-        layer: HeaderLayer::Payload,
-        pacing: Pacing::default(),
-        limits: Limits::default().with_duration((parameters.duration > TimeDelta::ZERO).then_some(duration)),
-        content: None,
-        seed: 1,
-        dont_fragment: false,
-        mtu_discovery: false,
-    }
-}
-
 /// A control connection and its state machine.
 struct Link {
     server: Server,
@@ -479,306 +436,4 @@ impl Link {
         }
         self.over || stop.load(Ordering::Relaxed) || !go_on
     }
-}
-
-/// A test that runs.
-struct Test<'a> {
-    parameters: &'a Parameters,
-    /// What this end sends, if it does.
-    plan: Option<&'a ResolvedPlan>,
-    socket: &'a UdpSocket,
-    /// The client's ports: first those that send, then those that receive.
-    addresses: Vec<SocketAddr>,
-}
-
-/// Where a test stands.
-struct Running<'a> {
-    gatherer: Gatherer<'a>,
-    by_address: HashMap<SocketAddr, usize>,
-    streams: Vec<Incoming>,
-    start: Timestamp,
-    /// Until then nothing counts, if the client asked for that.
-    omit_until: Option<Timestamp>,
-    /// Datagrams that each stream had sent by then.
-    omitted_sent: u64,
-    /// From the end of the omitted time on.
-    intervals: Option<LocalIntervals>,
-    cpu: ThreadCpu,
-    ending: bool,
-    client: Option<Outcome>,
-    exchanged: bool,
-}
-
-impl Running<'_> {
-    /// Reads datagrams that have arrived; `all`: until the socket is empty.
-    fn read(&mut self, link: &mut Link, now: Timestamp, all: bool) {
-        let mut heard = false;
-        let Self { streams, by_address, gatherer, .. } = self;
-        let mut on_datagrams = |_, inbound: &Inbound<'_>| {
-            let index = by_address.get(&inbound.from);
-            if let Some(stream) = index.and_then(|index| streams.get_mut(*index)) {
-                heard |= take(stream, inbound);
-            }
-        };
-        let read = if all { gatherer.drain(&mut on_datagrams) } else { gatherer.read(&mut on_datagrams) };
-        if heard {
-            link.server.on_data(now);
-        }
-        if let Err(error) = read {
-            link.server.fail(ErrorCode::NO_DATA, format!("cannot receive: {error}"));
-        }
-    }
-
-    /// Reads all that has arrived, and how much the socket has dropped until now.
-    fn drain(&mut self, link: &mut Link, now: Timestamp) {
-        self.read(link, now, true);
-        let dropped = self.gatherer.kernel_dropped(0);
-        self.streams.iter_mut().for_each(|stream| stream.on_kernel_dropped(dropped));
-    }
-
-    /// Begins to count after the omitted time. Returns whether that was now.
-    fn end_omitted(&mut self, now: Timestamp, sent: SentCounts, targets: usize) -> bool {
-        let over = self.omit_until.is_some_and(|until| now >= until);
-        if over {
-            self.omit_until = None;
-            self.streams.iter_mut().for_each(Incoming::end_omitted);
-            self.omitted_sent = sent.packets / targets.max(1) as u64;
-        }
-        over
-    }
-
-    /// The figures of an interval that has ended.
-    fn interval(&mut self, now: Timestamp, sent: SentCounts) -> Option<IntervalFigures> {
-        let Self { intervals, streams, .. } = self;
-        intervals.as_mut()?.on_turn(now, sent, streams.iter().map(Incoming::meter))
-    }
-
-    fn live(&self, sent_packets: Option<u64>, interval: Option<IntervalFigures>) -> Live {
-        figures::live(sent_packets, self.streams.iter(), interval)
-    }
-
-    /// CPU time of this thread over elapsed time.
-    fn cpu_ratio(&self, now: Timestamp) -> f64 {
-        self.cpu.used().as_seconds() / now.saturating_since(self.start).as_seconds().max(1e-9)
-    }
-
-    /// Answers the client's figures with ours.
-    fn exchange(
-        &mut self,
-        link: &mut Link,
-        now: Timestamp,
-        transmission: Option<&Transmission>,
-        omit: TimeDelta,
-    ) {
-        if self.exchanged || self.client.is_none() {
-            return;
-        }
-        self.exchanged = true;
-        link.finishing = true;
-        // What was on its way when the client ended the test has arrived with its figures, if at all.
-        self.drain(link, now);
-        let Some(reported) = &self.client else { return };
-        for (index, stream) in self.streams.iter_mut().enumerate() {
-            if let Some(stream_reported) = reported.stream(stream_id(index)) {
-                stream.finish(stream_reported.packets);
-            }
-        }
-        let span = figures::span(self.streams.iter());
-        let received = self.streams.iter().enumerate();
-        let received = received.map(|(index, stream)| stream.outcome(stream_id(index), span));
-        let (first_sent, omitted) = (self.streams.len(), self.omitted_sent);
-        let sent = transmission.into_iter().flat_map(|sent| {
-            let counted = (sent.duration - omit).max(TimeDelta::ZERO);
-            sent.streams.iter().enumerate().map(move |(index, stream)| {
-                figures::sent(stream, stream_id(first_sent + index), counted, omitted)
-            })
-        });
-        let ours = Outcome {
-            cpu_ratio: self.cpu_ratio(now) + figures::sender_cpu(transmission),
-            streams: received.chain(sent).collect(),
-        };
-        link.server.set_outcome(now, &ours);
-        link.flush();
-    }
-}
-
-impl Test<'_> {
-    fn run(
-        &self,
-        host: &mut Iperf3Server,
-        link: &mut Link,
-        stop: &AtomicBool,
-        on_notice: &mut impl FnMut(Notice<'_>) -> bool,
-    ) -> Vec<RunResult> {
-        let clock = host.clock;
-        let host_interval = host.config.interval;
-        let received = if self.parameters.client_sends() { self.parameters.streams } else { 0 };
-        let (sources, targets) = self.addresses.split_at_checked(received).unwrap_or((&self.addresses, &[]));
-        let config = IncomingConfig::new(self.parameters, clock.origin_monotonic_nanos());
-        let start = clock.now();
-        let omit = self.parameters.omit;
-        let mut running = Running {
-            gatherer: Gatherer::new([self.socket], clock),
-            by_address: sources.iter().enumerate().map(|(index, address)| (*address, index)).collect(),
-            streams: sources.iter().map(|_| Incoming::new(config)).collect(),
-            start,
-            omit_until: (omit > TimeDelta::ZERO).then_some(start + omit),
-            omitted_sent: 0,
-            intervals: None,
-            cpu: ThreadCpu::start(),
-            ending: false,
-            client: None,
-            exchanged: false,
-        };
-        let flows = self.flows(targets, start).unwrap_or_else(|error| {
-            link.server.fail(ErrorCode::PARAMETERS, error.to_string());
-            Vec::new()
-        });
-        let sent_counts = || figures::sent_counts([self.socket]);
-        let intervals = |start, sent| {
-            let sends = self.plan.map(|plan| (targets.len(), plan.header()));
-            host_interval.map(|interval| LocalIntervals::new(interval, start, sent, sends))
-        };
-        if running.omit_until.is_none() {
-            running.intervals = intervals(start, SentCounts::default());
-        }
-        let halt = Arc::new(AtomicBool::new(false));
-        let (mut transmission, mut ended) = (None, start);
-        thread::scope(|scope| {
-            let mut thread = (!flows.is_empty()).then(|| {
-                let halt = &halt;
-                scope.spawn(move || self.plan.map(|plan| send::send(plan, flows, clock, start, halt)))
-            });
-            let mut next_live = start;
-            loop {
-                let now = clock.now();
-                running.read(link, now, false);
-                host.pump(link, |event| match event {
-                    ServerEvent::Ending => running.ending = true,
-                    ServerEvent::Outcome(outcome) => running.client = Some(outcome),
-                    _ => {}
-                });
-                let sent = sent_counts();
-                if running.end_omitted(now, sent, targets.len()) {
-                    running.intervals = intervals(now, sent);
-                }
-                let interval = running.interval(now, sent);
-                let mut go_on = true;
-                if (now >= next_live && !running.ending) || interval.is_some() {
-                    next_live = now + LIVE;
-                    let live = running.live((!targets.is_empty()).then_some(sent.packets), interval);
-                    if !running.ending {
-                        check_rate(host, link, live.arrived);
-                    }
-                    go_on = on_notice(Notice::Live(&live));
-                }
-                let stopped = link.must_end(stop, go_on);
-                if (running.ending || stopped) && transmission.is_none() {
-                    halt.store(true, Ordering::Relaxed);
-                    let granted = self.socket.granted();
-                    let sent = join(thread.take());
-                    ended = sent.as_ref().map_or(now, |sent| sent.ended);
-                    transmission = sent.map(|sent| sent.unreported(start, granted, false));
-                }
-                running.exchange(link, now, transmission.as_ref(), omit);
-                if stopped {
-                    break;
-                }
-                if running.streams.is_empty() || running.ending {
-                    running.gatherer.wait_for(&link.connection, SHORT_LOOK);
-                } else {
-                    running.gatherer.nap();
-                }
-            }
-        });
-        // The reason of the end, where it came last.
-        link.pump(clock, &mut |_| {});
-        let results = self.results(link, &mut running, transmission.as_ref(), clock.now());
-        let last = running.intervals.take().and_then(|intervals| {
-            let meters = running.streams.iter().map(Incoming::meter);
-            intervals.finish(clock.now(), ended, sent_counts(), meters)
-        });
-        if last.is_some() {
-            let sent = (!targets.is_empty()).then(|| sent_counts().packets);
-            // The test is over: there is nothing to end.
-            on_notice(Notice::Live(&running.live(sent, last)));
-        }
-        results
-    }
-
-    fn flows(&self, targets: &[SocketAddr], start: Timestamp) -> Result<Vec<Flow<'_>>, StreamPlanError> {
-        let Some(plan) = self.plan else { return Ok(Vec::new()) };
-        let streams = targets.len();
-        targets
-            .iter()
-            .enumerate()
-            .map(|(index, to)| {
-                let flow = plan.flow(self.socket, Opened::NOTHING, start, index, streams)?;
-                Ok(Flow { to: Some(*to), ..flow })
-            })
-            .collect()
-    }
-
-    fn results(
-        &self,
-        link: &Link,
-        running: &mut Running<'_>,
-        transmission: Option<&Transmission>,
-        now: Timestamp,
-    ) -> Vec<RunResult> {
-        let cpu_ratio = running.cpu_ratio(now);
-        let version = self.parameters.version.as_deref();
-        let program = match version {
-            // giusto states its own name.
-            Some(version) if version.starts_with(|first: char| first.is_ascii_digit()) => {
-                format!("iperf3 {version}")
-            }
-            Some(version) => version.to_owned(),
-            None => "iperf3".to_owned(),
-        };
-        let ended = link.failure.as_ref().map(ToString::to_string);
-        let client = running.client.as_ref();
-        let reported = |index| client.and_then(|client| client.stream(stream_id(index)));
-        let mut results = Vec::with_capacity(self.addresses.len());
-        for (index, (stream, from)) in running.streams.iter_mut().zip(&self.addresses).enumerate() {
-            let about = Reception {
-                parameters: self.parameters,
-                program: &program,
-                sender: reported(index),
-                from: from.to_string(),
-                cpu_ratio,
-                granted: &self.socket.granted(),
-                ended: ended.clone().unwrap_or_else(|| "finished by the sender".to_owned()),
-            };
-            results.push(figures::received(stream, &about));
-        }
-        if let (Some(plan), Some(transmission)) = (self.plan, transmission) {
-            let first_sent = results.len();
-            let targets = self.addresses.iter().skip(first_sent);
-            for (index, (mut result, to)) in transmission.results(plan).into_iter().zip(targets).enumerate() {
-                let how = ended.clone().unwrap_or_else(|| "finished by the receiver".to_owned());
-                result.ended = Some(how);
-                figures::add_receiver(&mut result, &program, reported(first_sent + index), self.parameters);
-                result.to = Some(to.to_string());
-                results.push(result);
-            }
-        }
-        results
-    }
-}
-
-/// Ends a test that is faster than announced and than permitted.
-fn check_rate(host: &Iperf3Server, link: &mut Link, arrived: Option<Arrived>) {
-    if let (Some(limit), Some(Arrived::Streams(LiveFigures { rate_bps, .. }))) =
-        (host.config.limits.max_rate, arrived)
-        && rate_bps > limit.as_bps() as f64 * RATE_MARGIN
-    {
-        let why = format!("the client sent {rate_bps:.0} bit/s, at most {limit} is allowed");
-        link.server.fail(ErrorCode::RATE, why);
-    }
-}
-
-/// The result of the sending thread; none if it panicked or never began.
-fn join(thread: Option<ScopedJoinHandle<'_, Option<Sent>>>) -> Option<Sent> {
-    thread.and_then(|thread| thread.join().ok()).flatten()
 }
