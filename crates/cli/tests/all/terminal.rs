@@ -98,7 +98,7 @@ fn tables_fit_the_terminal_and_wide_prints_all_columns() {
         (
             &["sweep", "s.toml", "--set", "bottleneck.rate=2M,3M", "--seeds", "1,2"],
             &["bottleneck.rate", "flow", "received", "queueing delay"],
-            &["delay p50"],
+            &["one-way delay"],
         ),
         (
             &[

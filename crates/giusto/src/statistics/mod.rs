@@ -14,8 +14,8 @@ mod window;
 
 use crate::{
     quantiles::Quantiles,
-    record::Distribution,
-    text::format::{count, decimals, or_unknown, percent, plural, ppm, rate, short, time_us},
+    record::{Distribution, FlowRecord},
+    text::format::{count, decimals, mbits, or_unknown, percent, plural, ppm, rate, short, time_us},
 };
 
 pub use city::{CALLS, CityMetric, RADIO, USERS};
@@ -263,6 +263,36 @@ impl<T> Statistic<T> {
         }
     }
 
+    /// A value of it without unit: of a rate in Mbit/s.
+    pub(crate) fn bare(&self, value: f64) -> String {
+        match self.unit() {
+            Unit::Rate => mbits(value),
+            Unit::Ratio => percent(value),
+            Unit::Count(_) => count(value as u64),
+            Unit::Time => short(value),
+        }
+    }
+
+    /// Its value without unit, of a distribution these parts.
+    pub(crate) fn bare_text(&self, record: &T, parts: &[Part]) -> String {
+        match self.read {
+            Read::Delay(_) => self.text(record, parts),
+            _ => or_unknown(self.number(record), |value| self.bare(value)),
+        }
+    }
+
+    /// The header of a column of such values: `frame delay` and `p95 ms`.
+    pub(crate) fn bare_header(&self, parts: &[Part]) -> String {
+        match self.read {
+            Read::Rate(_) => format!("{}\nMbit/s", self.title.trim_end_matches(" rate")),
+            Read::Delay(_) => {
+                let parts: Vec<_> = parts.iter().map(|part| part.name()).collect();
+                format!("{}\n{} ms", self.title, parts.join("/"))
+            }
+            _ => self.title.to_owned(),
+        }
+    }
+
     /// Its value in words, with the unit also of a count.
     pub fn with_unit(&self, record: &T) -> String {
         match self.read {
@@ -284,6 +314,11 @@ impl<T> Statistic<T> {
             _ => in_two_lines(self.title),
         }
     }
+}
+
+/// The statistic of flows of this name.
+pub(crate) fn of_flow(name: &str) -> Option<&'static Statistic<FlowRecord>> {
+    FLOW.iter().chain(MEDIA).find(|row| row.name == name)
 }
 
 /// The known quantiles, in units of so many µs, and the maximum.

@@ -1,11 +1,12 @@
 //! The table of a comparison: the same in the terminal and on the page.
 
 use crate::{
-    record::{Distribution, FlowRecord, LinkRecord, RunRecord},
+    record::{FlowRecord, LinkRecord, RunRecord},
     run::comparison::{Comparison, MAX_QUEUE_DELAY_DIFFERENCE, MAX_RATE_DIFFERENCE, Parity, Run},
+    statistics::{Part, of_flow},
     view::{
-        format::{UNKNOWN, count, mbits, or_unknown, pair, percent, plural, short},
-        table::{Column, fitted},
+        format::{UNKNOWN, mbits, or_unknown, pair, percent, plural, short},
+        table::{Column, Grid, fitted},
     },
 };
 
@@ -59,41 +60,43 @@ impl Row {
     }
 }
 
-/// The columns; the flow is named where there are several.
-pub fn columns(several: bool) -> Vec<Column<Row>> {
-    let mut columns = vec![
-        Column::words("controller", 0, |row: &Row| match row.ended_early_s {
-            Some(seconds) => format!("{} until {seconds:.1} s", row.controller),
-            None => row.controller.clone(),
-        }),
-        Column::words("flow", 0, |row| row.flow.id.clone()),
-        Column::number("link\nutilisation", 3, |row| or_unknown(row.utilisation_ratio, percent)),
-        Column::number("received\nMbit/s", 0, |row| mbits(row.flow.received_rate_bps)),
-        Column::number("target\nMbit/s", 0, |row| or_unknown(row.flow.target_rate_bps, mbits)),
-        Column::number("loss", 0, |row| or_unknown(row.flow.loss_ratio, percent)),
-        Column::number("queueing delay\nms p50/p95/p99", 0, |row| {
-            or_unknown(row.flow.queue_delay_ms, |Distribution { p50, p95, p99, .. }| {
-                [p50, p95, p99].map(short).join(" / ")
-            })
-        }),
-        Column::number("frame delay\nms p95", 1, |row| {
-            or_unknown(row.flow.frame_delay_ms, |frame| short(frame.p95))
-        }),
-        Column::number("frames", 6, |row| or_unknown(row.flow.frames, count)),
-        Column::number("changes", 5, |row| or_unknown(row.flow.decisions, count)),
-        Column::words("feedback", 4, |row| row.flow.feedback.clone().unwrap_or_default()),
-        Column::number("feedback\nkbit/s", 4, |row| {
-            or_unknown(row.flow.feedback_rate_bps, |bps| short(bps / 1e3))
-        }),
-        Column::number("met", 2, |row| match row.met {
-            (_, 0) => UNKNOWN.to_owned(),
-            (met, all) => format!("{met}/{all}"),
-        }),
-    ];
-    if !several {
-        columns.remove(1);
+/// The figures of a flow that are shown: their statistics, of a distribution these parts, and the places of their columns.
+const SHOWN: [(&str, &[Part], u8); 7] = [
+    ("received_rate_bps", &[], 0),
+    ("target_rate_bps", &[], 0),
+    ("loss_ratio", &[], 0),
+    ("queue_delay_ms", &[Part::P50, Part::P95, Part::P99], 0),
+    ("frame_delay_ms", &[Part::P95], 1),
+    ("frames", &[], 6),
+    ("decisions", &[], 5),
+];
+
+/// The table of `rows`; the flow is named where there are several.
+pub fn grid(comparison: &Comparison, rows: &[Row]) -> Grid {
+    let controller = |row: &Row| match row.ended_early_s {
+        Some(seconds) => format!("{} until {seconds:.1} s", row.controller),
+        None => row.controller.clone(),
+    };
+    let met = |row: &Row| match row.met {
+        (_, 0) => UNKNOWN.to_owned(),
+        (met, all) => format!("{met}/{all}"),
+    };
+    let feedback_rate = |row: &Row| or_unknown(row.flow.feedback_rate_bps, |bps| short(bps / 1e3));
+    let mut grid = Grid::default();
+    grid.words("controller", 0, rows.iter().map(controller));
+    if has_several_flows(comparison) {
+        grid.words("flow", 0, rows.iter().map(|row| row.flow.id.clone()));
     }
-    columns
+    grid.numbers("link\nutilisation", 3, rows.iter().map(|row| or_unknown(row.utilisation_ratio, percent)));
+    for (name, parts, place) in SHOWN {
+        let Some(statistic) = of_flow(name) else { continue };
+        let cells = rows.iter().map(|row| statistic.bare_text(&row.flow, parts));
+        grid.numbers(statistic.bare_header(parts), place, cells);
+    }
+    grid.words("feedback", 4, rows.iter().map(|row| row.flow.feedback.clone().unwrap_or_default()));
+    grid.numbers("feedback\nkbit/s", 4, rows.iter().map(feedback_rate));
+    grid.numbers("met", 2, rows.iter().map(met));
+    grid
 }
 
 /// Heading, table and notes, at most `width` characters wide where that can be done.
@@ -102,7 +105,7 @@ pub fn text(comparison: &Comparison, width: u16) -> String {
     let early = if comparison.interrupted { ", ended early" } else { "" };
     let simulated = runs.iter().filter(|run| !run.live).count();
     let controllers = plural(simulated as u64, "controller", "controllers");
-    let table = fitted(&columns(has_several_flows(comparison)), &rows(comparison), width);
+    let table = grid(comparison, &rows(comparison)).text(width);
     let heading = format!("{scenario}, seed {seed}: {controllers}{early}\n");
     let mut parts: Vec<String> = doubts(comparison).map(|doubt| format!("warning: {doubt}")).collect();
     parts.extend([heading, table]);
@@ -179,7 +182,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        record::{Check, LinkRecord},
+        record::{Check, Distribution, LinkRecord},
         run::{self, RecordOptions},
         scenario::Scenario,
     };
@@ -270,7 +273,7 @@ mod tests {
         s, seed 7: 2 controllers, ended early
 
         controller                     link  received  target    loss    queueing delay  frame delay  frames  changes  feedback  feedback  met
-                                utilisation    Mbit/s  Mbit/s            ms p50/p95/p99       ms p95                               kbit/s
+                                utilisation    Mbit/s  Mbit/s            p50/p95/p99 ms       p95 ms                               kbit/s
         ───────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────
         fixed                        80.0 %     1.250   1.500  1.50 %  1.0 / 20.0 / 300         77.0   1,800       42  remb           3.5  1/1
         scream:v2 until 12.3 s       80.0 %     1.250   1.500  1.50 %  1.0 / 20.0 / 300         77.0   1,800       42  remb           3.5  0/1

@@ -15,10 +15,10 @@ pub use crate::confidence::Interval;
 use crate::{
     record::{FlowRecord, LinkRecord},
     run::sweep::{Finished, Outcome},
-    statistics::{FLOW, LINK, MEDIA, Part, Statistic, Unit},
+    statistics::{FLOW, LINK, MEDIA, Part, Statistic, of_flow},
     view::{
         columns::Columns,
-        format::{mbits, or_unknown, percent, short},
+        format::or_unknown,
         table::{Head, of_cells},
     },
     whole_file::{self, Content, WriteError},
@@ -48,27 +48,26 @@ struct Shown {
     name: &'static str,
     /// Which part of a distribution.
     part: Option<Part>,
-    /// Header and place of its column, if it has one.
-    column: Option<(&'static str, u8)>,
+    /// Place of its column, if it has one.
+    column: Option<u8>,
     /// Whether every flow has it. Others are left out where it is unknown.
     is_of_all: bool,
 }
 
 #[rustfmt::skip]
 const SHOWN: [Shown; 7] = [
-    Shown { name: "received_rate_bps", part: None, column: Some(("received\nMbit/s", 0)), is_of_all: true },
+    Shown { name: "received_rate_bps", part: None, column: Some(0), is_of_all: true },
     Shown { name: "goodput_bps", part: None, column: None, is_of_all: false },
-    Shown { name: "loss_ratio", part: None, column: Some(("loss", 2)), is_of_all: true },
-    Shown { name: "delay_ms", part: Some(Part::P50), column: Some(("delay p50\nms", 5)), is_of_all: true },
-    Shown { name: "delay_ms", part: Some(Part::P95), column: Some(("delay p95\nms", 4)), is_of_all: true },
-    Shown { name: "queue_delay_ms", part: Some(Part::P95), column: Some(("queueing delay\np95 ms", 0)), is_of_all: true },
-    Shown { name: "frame_delay_ms", part: Some(Part::P95), column: Some(("frame delay\np95 ms", 1)), is_of_all: false },
+    Shown { name: "loss_ratio", part: None, column: Some(2), is_of_all: true },
+    Shown { name: "delay_ms", part: Some(Part::P50), column: Some(5), is_of_all: true },
+    Shown { name: "delay_ms", part: Some(Part::P95), column: Some(4), is_of_all: true },
+    Shown { name: "queue_delay_ms", part: Some(Part::P95), column: Some(0), is_of_all: true },
+    Shown { name: "frame_delay_ms", part: Some(Part::P95), column: Some(1), is_of_all: false },
 ];
 
 /// The figures with their statistics.
 fn shown() -> impl Iterator<Item = (&'static Shown, &'static Statistic<FlowRecord>)> {
-    let statistic = |name| FLOW.iter().chain(MEDIA).find(|row| row.name == name);
-    SHOWN.iter().filter_map(move |shown| Some((shown, statistic(shown.name)?)))
+    SHOWN.iter().filter_map(|shown| Some((shown, of_flow(shown.name)?)))
 }
 
 /// One summary for each combination and flow, in the order of the runs.
@@ -220,19 +219,14 @@ pub fn text(paths: &[String], finished: &[Finished], width: u16) -> String {
     for (shown, statistic) in shown() {
         let name = statistic.name_of(shown.part);
         let is_known = shown.is_of_all || summaries.iter().any(|row| mean(row, &name).is_some());
-        if let Some((header, place)) = shown.column.filter(|_| is_known) {
-            heads.push(Head::number(header, place));
-            let write: fn(f64) -> String = match statistic.unit() {
-                Unit::Rate => mbits,
-                Unit::Ratio => percent,
-                Unit::Time | Unit::Count(_) => short,
-            };
-            columns.push((name, write));
+        if let Some(place) = shown.column.filter(|_| is_known) {
+            heads.push(Head::number(statistic.bare_header(shown.part.as_slice()), place));
+            columns.push((name, statistic));
         }
     }
     let rows = summaries.iter().map(|row| {
         let parameters = paths.iter().map(|path| row.parameters.get(path).cloned().unwrap_or_default());
-        let figures = columns.iter().map(|(name, write)| interval(mean(row, name), write));
+        let figures = columns.iter().map(|(name, of)| interval(mean(row, name), |value| of.bare(value)));
         parameters.chain([row.flow.clone(), row.runs.to_string()]).chain(figures).collect()
     });
     let table = of_cells(&heads, rows.collect(), width);

@@ -185,13 +185,23 @@ impl Grid {
         self.columns.push((Head::words(header, dispensable), cells.into_iter().collect()));
     }
 
+    /// Adds a column of numbers.
+    pub fn numbers(
+        &mut self,
+        header: impl Into<String>,
+        dispensable: u8,
+        cells: impl IntoIterator<Item = String>,
+    ) {
+        self.columns.push((Head::number(header, dispensable), cells.into_iter().collect()));
+    }
+
     /// Adds the columns of `table`, of a distribution these `parts`. One that can be spared is left out where nothing is known.
     pub fn statistics<T>(&mut self, table: &[Statistic<T>], rows: &[&T], parts: &[Part]) {
         for row in table {
             let Some(place) = row.column else { continue };
             if place == 0 || rows.iter().any(|of| row.is_known(of)) {
-                let cells = rows.iter().map(|of| row.text(of, parts)).collect();
-                self.columns.push((Head::number(row.header(parts), place), cells));
+                let cells = rows.iter().map(|of| row.text(of, parts));
+                self.numbers(row.header(parts), place, cells);
             }
         }
     }

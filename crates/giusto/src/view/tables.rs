@@ -5,7 +5,7 @@ use crate::{
     statistics::{FLOW, LINK, MEDIA, Part, REPAIR, STREAM},
     view::{
         format::{UNKNOWN, count, decimals, plural, rate, short, time_us},
-        table::{Grid, Head},
+        table::Grid,
     },
 };
 
@@ -66,7 +66,7 @@ pub(crate) fn streams_grid(flows: &[FlowRecord], parts: &[Part]) -> Option<Grid>
     let mut grid = Grid::default();
     grid.words("stream", 0, names);
     let priority = |stream: &&StreamRecord| stream.priority.map_or_else(String::new, short);
-    grid.columns.push((Head::number("priority", 6), streams.iter().map(priority).collect()));
+    grid.numbers("priority", 6, streams.iter().map(priority));
     grid.statistics(STREAM, &streams, parts);
     grid.statistics(REPAIR, &streams, parts);
     (!streams.is_empty()).then_some(grid)

@@ -20,8 +20,8 @@ use crate::{
     run::comparison::{Comparison, Parity, Run},
     view::{
         comparison::{
-            PARITY_TITLE, Row, bottleneck, columns, doubts, has_several_flows, parity_caption,
-            parity_columns, rows, subjects,
+            PARITY_TITLE, Row, bottleneck, doubts, grid, has_several_flows, parity_caption, parity_columns,
+            rows, subjects,
         },
         decision::{cause_in_words, change_in_words},
         format::{percent, plural},
@@ -212,7 +212,7 @@ fn table(comparison: &Comparison, rows: &[Row]) -> Table {
         "{link}Rates count all headers. Frame delay is the time from the capture of a frame until it arrived complete."
     );
     let caption = std::iter::once(&caption).chain(&comparison.notes).map(String::as_str).collect::<Vec<_>>();
-    Table::of("Controllers", caption.join(" "), &columns(has_several_flows(comparison)), rows)
+    Table::of_grid("Controllers", caption.join(" "), grid(comparison, rows))
 }
 
 /// One run, and the place of a flow in its timeline.

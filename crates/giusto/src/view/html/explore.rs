@@ -12,7 +12,7 @@ use super::{
     comparison,
     embedded::{has_values, keep_drawn, to_json},
     finding::bound,
-    format::{or_unknown, percent, plural, rate, short},
+    format::{or_unknown, plural},
     linked::{Group, Linked},
     simulation::{self, SimulationPage, plots::MAX_LINES},
     skeleton::{self, More},
@@ -23,8 +23,9 @@ use crate::{
     record::{Check, FlowRecord, RunRecord},
     run::comparison::Comparison,
     scenario::Document,
+    statistics::{Part, Statistic, of_flow},
     view::{
-        comparison::{columns, has_several_flows, rows, subjects},
+        comparison::{grid, rows, subjects},
         tables::found,
     },
 };
@@ -159,12 +160,8 @@ fn headline(comparison: &Comparison) -> String {
 }
 
 fn side_by_side(comparison: &Comparison) -> Table {
-    let mut table = Table::of(
-        "Side by side",
-        comparison.notes.join(" "),
-        &columns(has_several_flows(comparison)),
-        &rows(comparison),
-    );
+    let grid = grid(comparison, &rows(comparison));
+    let mut table = Table::of_grid("Side by side", comparison.notes.join(" "), grid);
     if let Some(first) = table.columns.first_mut() {
         "run".clone_into(&mut first.name);
     }
@@ -372,24 +369,26 @@ fn band(record: &Value, pointer: &str, others: &[Vec<Value>]) -> Option<Value> {
 
 /// Figures of each flow over the seeds: median, lowest and highest.
 fn over_seeds(comparison: &Comparison, others: &[Vec<RunRecord>]) -> Table {
-    type Figure = (&'static str, fn(&FlowRecord) -> Option<f64>, fn(f64) -> String);
-    const FIGURES: [Figure; 4] = [
-        ("received rate", |flow| Some(flow.received_rate_bps), rate),
-        ("queueing delay p95 (ms)", |flow| Some(flow.queue_delay_ms?.p95), short),
-        ("frame delay p95 (ms)", |flow| Some(flow.frame_delay_ms?.p95), short),
-        ("loss", |flow| flow.loss_ratio, percent),
+    const SHOWN: [(&str, Option<Part>); 4] = [
+        ("received_rate_bps", None),
+        ("queue_delay_ms", Some(Part::P95)),
+        ("frame_delay_ms", Some(Part::P95)),
+        ("loss_ratio", None),
     ];
+    let shown = || SHOWN.iter().filter_map(|(name, part)| Some((of_flow(name)?, *part)));
     let seeds = 1 + others.first().map_or(0, Vec::len);
     let mut columns = vec![Column::words("run"), Column::words("flow")];
-    columns.extend(FIGURES.iter().map(|(name, ..)| Column::number(*name)));
+    columns
+        .extend(shown().map(|(of, part)| Column::number(of.bare_header(part.as_slice()).replace('\n', " "))));
     let mut rows = Vec::new();
     for (place, run) in comparison.runs.iter().enumerate() {
         for flow in subjects(run) {
             let records = std::iter::once(&run.result).chain(others.get(place).into_iter().flatten());
             let flows: Vec<&FlowRecord> =
                 records.filter_map(|record| record.flows.iter().find(|own| own.id == flow.id)).collect();
-            let figure = |(_, of, text): &Figure| {
-                let mut values: Vec<f64> = flows.iter().filter_map(|flow| of(flow)).collect();
+            let figure = |(of, part): (&Statistic<FlowRecord>, Option<Part>)| {
+                let text = |value| of.bare(value);
+                let mut values: Vec<f64> = flows.iter().filter_map(|flow| of.value_of(flow, part)).collect();
                 values.sort_unstable_by(f64::total_cmp);
                 let middle = median(values.iter().copied());
                 let (low, high) = (values.first().copied(), values.last().copied());
@@ -397,7 +396,7 @@ fn over_seeds(comparison: &Comparison, others: &[Vec<RunRecord>]) -> Table {
                 Cell::from(or_unknown(middle, text) + &range.unwrap_or_default())
             };
             let names = [Cell::from(run.label()), Cell::from(flow.id.clone())];
-            rows.push(names.into_iter().chain(FIGURES.iter().map(figure)).collect());
+            rows.push(names.into_iter().chain(shown().map(figure)).collect());
         }
     }
     let alike = comparison
