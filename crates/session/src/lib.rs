@@ -16,6 +16,8 @@ pub mod probe;
 mod replay;
 mod session;
 pub mod stamp;
+#[cfg(test)]
+mod testing;
 pub mod video;
 
 pub use control::is_control;

@@ -108,10 +108,7 @@ impl Usage {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn at(millis: u64) -> Timestamp {
-        Timestamp::from_nanos(millis * 1_000_000)
-    }
+    use crate::testing::at;
 
     #[test]
     fn a_stream_at_the_maximum_rate_goes_on_and_a_faster_one_ends() {

@@ -203,12 +203,9 @@ impl MediaJitter {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::at;
 
     const RATE: u32 = 90_000;
-
-    fn at(ms: u64) -> Timestamp {
-        Timestamp::from_nanos(ms * 1_000_000)
-    }
 
     fn report(ms: u64) -> SenderReport {
         let time = NtpTimestamp::from_timestamp(at(ms));

@@ -403,10 +403,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-
-    fn at(ms: u64) -> Timestamp {
-        Timestamp::from_nanos(ms * 1_000_000)
-    }
+    use crate::testing::at;
 
     #[test]
     fn late_packets_lengthen_the_wait_for_reordered_ones() {

@@ -2,6 +2,7 @@
 //!
 //! | module | task |
 //! |---|---|
+//! | [`config`] | configuration, and which packets are repaired |
 //! | [`sources`] | statistics of each source, for receiver reports |
 //! | [`clock`] | the sender's clock, from its reports |
 //! | [`transport`] | transport-wide feedback |
@@ -14,11 +15,12 @@
 //! | [`key_frames`] | requests for key frames |
 //! | [`losses`] | missing packets: requests, and when they are given up |
 //! | [`parity`] | lost packets recovered from parity |
+//! | [`reporter`] | which of these feedbacks is sent |
 //! | [`window`] | unreported arrivals |
 //!
 //! # Which datagrams it sends
 //!
-//! A receiver report is a compound: report, then source description (RFC 3550 §6.1). Packet feedback is sent
+//! A receiver report is a compound: report, then source description (RFC 3550 §6.1). Packet feedback is sent |
 //! between the reports as reduced-size RTCP (RFC 5506), as in libwebrtc. An estimate is part of a compound:
 //! with each report, and in between with a report without blocks, so that the intervals that the blocks cover
 //! keep their length.
@@ -41,6 +43,7 @@
 
 mod acknowledged;
 mod clock;
+mod config;
 mod congestion;
 mod dependencies;
 mod estimate;
@@ -49,44 +52,36 @@ mod key_frames;
 mod losses;
 mod nada;
 mod parity;
+mod reporter;
 mod sources;
 mod transport;
 mod window;
 
 use std::{collections::VecDeque, ops::Range};
 
+pub use config::MediaReceiverConfig;
 pub use sources::SourceFigures;
 
-use acknowledged::AcknowledgementReporter;
-use congestion::CongestionReporter;
-use estimate::Estimator;
 use frames::FramePacket;
-use giusto_congestion::{
-    Decision, FeedbackKind,
-    gcc::{config::DelayConfigError, receive_side},
-};
+use giusto_congestion::{Decision, gcc::config::DelayConfigError};
 use giusto_rtp::{
-    AbsSendTime, ExtensionElements, NtpDelay, NtpShort, NtpTimestamp, RTX_HEADER_BYTES, RtpHeader, RtxHeader,
-    TransportSequence,
+    NtpDelay, NtpShort, NtpTimestamp, RTX_HEADER_BYTES, RtpHeader, RtxHeader,
     rtcp::{
         Description, ExtendedReport, FullIntra, IntraRequest, Nack, Packet, PictureLoss, ReceiverReport,
         Remb, RtcpError, SourceDescription,
     },
 };
 use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
-use losses::Requests;
-use nada::NadaReporter;
 use parity::RecoveredPacket;
+use reporter::{Arrived, Extensions, Reporter};
 use sources::{Admission, SourceRules, Sources};
-use transport::TransportReporter;
 
 use super::{
     datagram::Datagram,
     event::{Events, MediaEvent},
-    extensions::ExtensionIds,
-    format::{Framing, PayloadFormat},
+    format::Framing,
     payload::Payload,
-    repair_settings::{KeyFrameRequest, PLAYOUT_DEADLINE, RepairConfig},
+    repair_settings::KeyFrameRequest,
 };
 
 /// Maximum number of packets in a NACK, so that it takes at most 1012 bytes.
@@ -95,107 +90,6 @@ const MAX_NACK_PACKETS: usize = 250;
 const MIN_REPORT_INTERVAL: TimeDelta = TimeDelta::from_millis(10);
 /// Maximum length of the name (RFC 3550 §6.5).
 const MAX_NAME_BYTES: usize = 255;
-
-/// Configuration of a [`MediaReceiver`].
-#[derive(Debug, Clone, PartialEq)]
-pub struct MediaReceiverConfig {
-    /// Its own SSRC, for its reports.
-    pub ssrc: u32,
-    /// Its name (RFC 3550 §6.5.1). Bytes beyond 255 are cut off.
-    pub cname: String,
-    /// The feedback that it sends to the sender's controller.
-    pub feedback: FeedbackKind,
-    /// Configuration of its estimate, with [`FeedbackKind::ReceiverEstimate`].
-    pub receive_side: receive_side::Config,
-    /// Its estimate is reported as at most this. Default `None`: as it is.
-    pub max_estimate: Option<DataRate>,
-    /// With [`FeedbackKind::ScreamDraft`]: while more than this was received in the last second, headers
-    /// included, it requests a lower rate (the Q bit of draft-johansson-rmcat-scream-cc-00 §3). Default
-    /// `None`: never. In the draft the bit is for a receiver that balances many hosts, with an "exact
-    /// behavior" to be determined; this rule is ours.
-    pub quench_above: Option<DataRate>,
-    /// Interval of its receiver reports; at least 10 ms. Default 1 s, as libwebrtc does for video. The first
-    /// report is sent after half of it (RFC 3550 §6.2). Unlike there, it is not randomised.
-    pub report_interval: TimeDelta,
-    /// Header bytes below RTP that count towards the rates, as at the sender: 28 for UDP over IPv4. Default 28.
-    pub overhead: DataSize,
-    /// The known payload types. Packets of others are treated as video. Default: none.
-    pub payloads: Vec<PayloadFormat>,
-    /// Repair of lost packets. Default: none.
-    pub repair: RepairConfig,
-    /// A frame is late if it becomes complete later than this after the time at which the fastest frame of the last 30 to 60
-    /// s would have been. No repair is requested that would come later. Default [`PLAYOUT_DEADLINE`].
-    pub playout_deadline: TimeDelta,
-    /// The identifiers of the header extensions of its sender. Default: those of this session.
-    pub extension_ids: ExtensionIds,
-    /// Whether the first packet of a stream is numbered by its timestamp, as ours are: the packets that are missing before it are known
-    /// then. Other senders begin with a random number (RFC 3550 §5.1). Default `true`.
-    pub numbers_from_timestamp: bool,
-}
-
-impl MediaReceiverConfig {
-    /// The default settings.
-    pub fn new(ssrc: u32, cname: &str, feedback: FeedbackKind) -> Self {
-        Self {
-            ssrc,
-            cname: cname.to_owned(),
-            feedback,
-            receive_side: receive_side::Config::default(),
-            max_estimate: None,
-            quench_above: None,
-            report_interval: TimeDelta::from_seconds(1),
-            overhead: DataSize::from_bytes(28),
-            payloads: Vec::new(),
-            repair: RepairConfig::default(),
-            playout_deadline: PLAYOUT_DEADLINE,
-            extension_ids: ExtensionIds::default(),
-            numbers_from_timestamp: true,
-        }
-    }
-
-    /// Whether missing packets are of interest: they may be repaired, or need a key frame.
-    fn tracks_losses(&self) -> bool {
-        let has_parity = self.payloads.iter().any(|format| format.framing == Framing::Parity);
-        self.repair.nack || has_parity || self.repair.key_frames != KeyFrameRequest::None
-    }
-
-    /// What may bring missing packets of this type; `None` if they are of no interest.
-    fn requests(&self, payload_type: u8) -> Option<Requests> {
-        let is_rtx = |format: &PayloadFormat| format.framing == Framing::Retransmission { of: payload_type };
-        if self.repair.nack && self.payloads.iter().any(is_rtx) {
-            return Some(if self.uses_parity(payload_type) { Requests::Both } else { Requests::On });
-        }
-        if self.uses_parity(payload_type) {
-            return Some(Requests::Off);
-        }
-        let needs_key_frames = self.repair.key_frames != KeyFrameRequest::None;
-        let is_video = self.format(payload_type).framing == Framing::Marker;
-        (needs_key_frames && is_video).then_some(Requests::Useless)
-    }
-
-    /// Whether packets of this type are recovered from parity: parity may arrive, and they are frames.
-    fn uses_parity(&self, payload_type: u8) -> bool {
-        let has_parity = self.payloads.iter().any(|format| format.framing == Framing::Parity);
-        has_parity && matches!(self.format(payload_type).framing, Framing::Marker | Framing::Packet)
-    }
-
-    fn format(&self, payload_type: u8) -> PayloadFormat {
-        let unknown = PayloadFormat { clock_rate: None, ..PayloadFormat::video(payload_type) };
-        *self.payloads.iter().find(|format| format.payload_type == payload_type).unwrap_or(&unknown)
-    }
-}
-
-/// Writes the packet feedback between the reports.
-#[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "there is one in a session")]
-enum Reporter {
-    Transport(TransportReporter),
-    Congestion(CongestionReporter),
-    Acknowledgement(AcknowledgementReporter),
-    Nada(NadaReporter),
-    Estimate(Estimator),
-    None,
-}
 
 /// Receives media.
 #[derive(Debug)]
@@ -256,10 +150,7 @@ impl MediaReceiver {
 
     /// The latest decision about its estimate, with [`FeedbackKind::ReceiverEstimate`].
     pub fn decision(&self) -> Option<&Decision> {
-        match &self.reporter {
-            Reporter::Estimate(estimator) => Some(estimator.receive_side.decision()),
-            _ => None,
-        }
+        self.reporter.decision()
     }
 
     /// Number of datagrams that were not RTP.
@@ -297,33 +188,8 @@ impl MediaReceiver {
         self.report_due.get_or_insert(now + self.config.report_interval / 2);
         let size = size + self.config.overhead;
         let extensions = Extensions::read(&header, head, self.config.extension_ids);
-        match &mut self.reporter {
-            Reporter::Transport(transport) => {
-                transport.on_received(now, size);
-                if let Some(number) = extensions.transport_sequence {
-                    transport.on_packet(now, number, header.ssrc);
-                }
-            }
-            Reporter::Congestion(congestion) => {
-                congestion.on_packet(now, header.ssrc, header.sequence, header.marker, ecn);
-            }
-            Reporter::Acknowledgement(acknowledgement) => {
-                acknowledgement.on_received(now, size);
-                acknowledgement.on_packet(now, header.ssrc, header.sequence, header.marker, ecn);
-            }
-            Reporter::Nada(nada) => {
-                if let Some(sent) = extensions.send_time {
-                    nada.on_packet(now, header.ssrc, header.sequence, sent, size, ecn);
-                }
-            }
-            Reporter::Estimate(estimator) => {
-                if let Some(sent) = extensions.send_time {
-                    let is_video = self.config.format(header.payload_type).framing == Framing::Marker;
-                    estimator.on_packet(now, sent, size, is_video.then_some((header.ssrc, header.timestamp)));
-                }
-            }
-            Reporter::None => {}
-        }
+        let is_video = self.config.format(header.payload_type).framing == Framing::Marker;
+        self.reporter.on_packet(now, &Arrived { header: &header, extensions, size, ecn, is_video });
     }
 
     /// Handles a packet, which arrived at `now`, whose number is near the others.
@@ -557,24 +423,14 @@ impl MediaReceiver {
             self.report_due = Some(if next > now { next } else { now + self.config.report_interval });
         }
         let feedback_due = self.reporter.deadline().is_some_and(|at| at <= now);
-        let estimate = match &mut self.reporter {
-            Reporter::Estimate(estimator) if is_due => estimator.receive_side.take_estimate(now),
-            Reporter::Estimate(estimator) => estimator.receive_side.poll_estimate(now),
-            _ => None,
-        };
+        let estimate = self.reporter.estimate(now, is_due);
         let estimate = estimate.map(|rate| rate.min(self.config.max_estimate.unwrap_or(rate)));
         if is_due || estimate.is_some() {
             let blocks = if is_due { self.sources.blocks(now) } else { Vec::new() };
             self.write_report(ReceiverReport { ssrc: self.config.ssrc, blocks }, estimate);
         }
-        match &mut self.reporter {
-            Reporter::Transport(transport) if feedback_due => transport.write(now, &mut self.outgoing),
-            Reporter::Congestion(congestion) if feedback_due => congestion.write(now, &mut self.outgoing),
-            Reporter::Acknowledgement(acknowledgement) if feedback_due => {
-                acknowledgement.write(now, &mut self.outgoing);
-            }
-            Reporter::Nada(nada) if feedback_due => nada.write(now, &mut self.outgoing),
-            _ => {}
+        if feedback_due {
+            self.reporter.write(now, &mut self.outgoing);
         }
         self.request_repair(now);
     }
@@ -617,43 +473,6 @@ impl MediaReceiver {
     }
 }
 
-impl Reporter {
-    fn new(config: &MediaReceiverConfig) -> Result<Self, DelayConfigError> {
-        Ok(match config.feedback {
-            FeedbackKind::TransportWide => Self::Transport(TransportReporter::new(config.ssrc)),
-            FeedbackKind::CongestionControl => Self::Congestion(CongestionReporter::new(config.ssrc)),
-            FeedbackKind::ReceiverEstimate => Self::Estimate(Estimator::new(&config.receive_side)?),
-            FeedbackKind::ScreamDraft => {
-                Self::Acknowledgement(AcknowledgementReporter::new(config.ssrc, config.quench_above))
-            }
-            FeedbackKind::Nada => Self::Nada(NadaReporter::new(config.ssrc)),
-            _ => Reporter::None,
-        })
-    }
-
-    fn deadline(&self) -> Option<Timestamp> {
-        match self {
-            Self::Transport(transport) => transport.deadline(),
-            Self::Congestion(congestion) => congestion.deadline(),
-            Self::Acknowledgement(acknowledgement) => acknowledgement.deadline(),
-            Self::Nada(nada) => nada.deadline(),
-            Self::Estimate(estimator) => estimator.receive_side.next_timeout(),
-            Reporter::None => None,
-        }
-    }
-
-    /// Discards what has not been reported. An estimate and the measurements of NADA describe the path and are kept.
-    fn forget(&mut self, ssrc: u32) {
-        match self {
-            Self::Transport(transport) => *transport = TransportReporter::new(ssrc),
-            Self::Congestion(congestion) => *congestion = CongestionReporter::new(ssrc),
-            Self::Acknowledgement(acknowledgement) => acknowledgement.discard_unreported(),
-            Self::Nada(nada) => nada.discard_unreported(),
-            Self::Estimate(_) | Reporter::None => {}
-        }
-    }
-}
-
 /// The content of a packet, whose bytes are `begin`, then `payload`.
 fn joined(begin: &[u8], payload: &Payload) -> Payload {
     if begin.is_empty() {
@@ -667,39 +486,6 @@ fn send(outgoing: &mut VecDeque<Vec<u8>>, write: impl FnOnce(&mut Vec<u8>) -> Re
     let mut datagram = Vec::new();
     if write(&mut datagram).is_ok() {
         outgoing.push_back(datagram);
-    }
-}
-
-/// The header extensions of a packet.
-#[derive(Debug, Clone, Copy, Default)]
-struct Extensions<'a> {
-    transport_sequence: Option<u16>,
-    send_time: Option<AbsSendTime>,
-    capture_time: Option<NtpTimestamp>,
-    dependency: Option<&'a [u8]>,
-}
-
-impl<'a> Extensions<'a> {
-    /// Damaged or unknown elements are ignored.
-    fn read(header: &RtpHeader, head: &'a [u8], ids: ExtensionIds) -> Self {
-        let mut read = Self::default();
-        let Some(extension) = header.extension else { return read };
-        for element in ExtensionElements::of(extension, head).flatten() {
-            match element.id {
-                id if id == ids.transport_sequence => {
-                    let number = TransportSequence::parse(element.data).ok();
-                    read.transport_sequence = number.map(|number| number.sequence);
-                }
-                id if id == ids.abs_send_time => read.send_time = AbsSendTime::parse(element.data).ok(),
-                id if id == ids.capture_time => {
-                    let bits = <[u8; 8]>::try_from(element.data).map(u64::from_be_bytes);
-                    read.capture_time = bits.map(NtpTimestamp::from_bits).ok();
-                }
-                id if id == ids.dependency => read.dependency = Some(element.data),
-                _ => {}
-            }
-        }
-        read
     }
 }
 

@@ -1,10 +1,18 @@
+use giusto_congestion::FeedbackKind;
 use giusto_rtp::{
-    AbsSendTime, ExtensionForm, ExtensionWriter, NtpTimestamp,
+    AbsSendTime, ExtensionForm, ExtensionWriter, NtpTimestamp, TransportSequence,
     rtcp::{Bye, Packets, ReportBlock, SenderReport, TransportFeedbackUnwrapper},
 };
 
 use super::*;
-use crate::media::extensions::{ABS_SEND_TIME_ID, TRANSPORT_SEQUENCE_ID};
+use crate::{
+    media::{
+        extensions::{ABS_SEND_TIME_ID, ExtensionIds, TRANSPORT_SEQUENCE_ID},
+        format::PayloadFormat,
+        repair_settings::RepairConfig,
+    },
+    testing::at,
+};
 
 mod acknowledged;
 mod congestion;
@@ -16,10 +24,6 @@ mod properties;
 mod repair;
 mod sources;
 mod transport;
-
-pub(super) fn at(ms: u64) -> Timestamp {
-    Timestamp::from_nanos(ms * 1_000_000)
-}
 
 pub(super) fn receiver(feedback: FeedbackKind) -> MediaReceiver {
     MediaReceiver::new(MediaReceiverConfig::new(1, "receiver", feedback)).unwrap()

@@ -105,7 +105,7 @@ impl Test<'_> {
                 let stopped = link.must_end(stop, go_on);
                 if (ending || stopped) && transmission.is_none() {
                     halt.store(true, Ordering::Relaxed);
-                    let granted = self.socket.granted().clone();
+                    let granted = self.socket.granted();
                     let sent = join(thread.take());
                     ended = sent.as_ref().map_or(now, |sent| sent.ended);
                     transmission = sent.map(|sent| sent.unreported(start, granted, false));
@@ -168,7 +168,7 @@ impl Test<'_> {
             program: &program,
             reported: client,
             cpu_ratio: running.cpu_ratio(running.clock.now()),
-            granted: self.socket.granted(),
+            granted: &self.socket.granted(),
             failure: failure.as_deref(),
         };
         let mut results = end.received(&mut running.streams, 0, &self.addresses);
