@@ -13,7 +13,7 @@ use clap::{
     Args,
     builder::{PossibleValuesParser, TypedValueParser},
 };
-use giusto_net::{SocketError, TrafficClass};
+use giusto_net::{SocketError, TrafficClass, driver::Resolver};
 use giusto_pace::{HeaderLayer, Limits, Strategy};
 use giusto_session::probe::payload::PayloadSizes;
 use giusto_units::{DataRate, DataSize, Ecn, TimeDelta};
@@ -123,9 +123,12 @@ fn bytes_above_zero(text: &str) -> Result<DataSize, String> {
 }
 
 impl ClientArgs {
-    /// The port of --port.
-    pub(crate) const fn asked_port(&self) -> Option<u16> {
-        self.port
+    /// Resolves the name of the far end again; `default` is the port of its protocol.
+    pub(crate) fn resolver(&self, default: u16) -> Option<Resolver> {
+        let (target, port) = (self.target.clone(), self.port);
+        // An address stays what it is.
+        let is_name = target.contains(|c: char| c.is_ascii_alphabetic());
+        is_name.then(|| Resolver::new(move || resolve_any(&target, port, default).unwrap_or_default()))
     }
 
     /// The same, where a multicast group is welcome.

@@ -9,7 +9,6 @@ use std::{
 };
 
 use clap::Args;
-use giusto_net::driver::Resolver;
 use giusto_pace::Limits;
 use giusto_rtp::voice::{VoiceFormat, VoiceProfile};
 use giusto_session::probe::{
@@ -19,7 +18,7 @@ use giusto_session::probe::{
 use giusto_units::{DataSize, TimeDelta};
 
 use crate::{
-    args::{DEFAULT_PORT, quantity, read_keys, resolve_any, time, time_from_100_ms, whole},
+    args::{DEFAULT_PORT, quantity, read_keys, time, time_from_100_ms, whole},
     client::{self, ClientArgs, FarEnd, SENDS},
     live::{Awaits, LiveArgs, LivePage},
     output::TextArgs,
@@ -191,7 +190,7 @@ impl Run for SendArgs {
             traffic_class: self.client.traffic_class(),
             path: self.path.options(),
             silence: self.silence,
-            resolver: self.resolver(),
+            resolver: self.client.resolver(DEFAULT_PORT),
             keys,
             buffers: self.window,
             interval,
@@ -211,15 +210,6 @@ impl Run for SendArgs {
 }
 
 impl SendArgs {
-    /// Resolves the name of the far end again.
-    fn resolver(&self) -> Option<Resolver> {
-        let client = self.client.target.clone();
-        let port = self.client.asked_port();
-        // An address stays what it is.
-        let is_name = client.contains(|c: char| c.is_ascii_alphabetic());
-        is_name.then(|| Resolver::new(move || resolve_any(&client, port, DEFAULT_PORT).unwrap_or_default()))
-    }
-
     /// A group has many receivers, which do not answer.
     fn check_group(&self, group: SocketAddr) -> Result<(), UsageError> {
         let flags = [

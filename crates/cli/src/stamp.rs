@@ -81,6 +81,7 @@ impl Run for SenderArgs {
             traffic_class: self.client.traffic_class(),
             path: self.path.options(),
             interval: self.client.output.interval,
+            resolver: self.client.resolver(STAMP_PORT),
         };
         let far_end = FarEnd { addresses, shows_sender: true, is_list: false, text: TextArgs::default() };
         client::measure(&self.client, &far_end, stop, page, &session)

@@ -285,6 +285,51 @@ fn a_stream_follows_the_name_of_its_receiver() {
     });
 }
 
+/// Streams that the far end sends, STAMP and calls, whose far end, found by its name, gets another address.
+#[test]
+fn other_sessions_follow_the_name_of_their_far_end_too() {
+    in_namespace("far ends whose address changes", 65_536, || {
+        let far = Far::behind(1500);
+        let hosts = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(hosts.path(), "10.9.0.2 receiver\n").unwrap();
+        let _receiver = far.listener(&["recv", "0.0.0.0:5005"]);
+        let _reflector = far.listener(&["recv", "0.0.0.0:8620", "--accept", "stamp"]);
+        let listener = far.listener(&[&["call", "--listen", "0.0.0.0:5004"], &LISTENER[..]].concat());
+        let start = |words: &str| {
+            let words: Vec<&str> = words.split(' ').collect();
+            let mut command = with_hosts(hosts.path(), &words);
+            Running(command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap())
+        };
+        let asker = start("send receiver --reverse -b 800k -l 1000 -t 9 --json");
+        let stamp = start("send receiver:8620 --protocol stamp -t 9 --json");
+        let caller = start("call receiver --controller fixed --start-rate 400k -t 9 --silence 20s --json");
+        pause(2_000);
+        far.run("ip address del 10.9.0.2/24 dev far\nip address add 10.9.0.3/24 dev far");
+        std::fs::write(hosts.path(), "10.9.0.3 receiver\n").unwrap();
+
+        let received = json(&asker.output());
+        let [got, lost] = ["received_packets", "lost_packets"].map(|name| received[name].as_u64().unwrap());
+        assert!(got > 300 && got + lost <= 900, "{received}");
+        assert_eq!(received["ended"], "finished by the sender", "{received}");
+
+        let stamped = json(&stamp.output());
+        assert!(stamped["to"].as_str().unwrap().starts_with("10.9.0.3:"), "{stamped}");
+        let answered = stamped["answered_packets"].as_u64().unwrap();
+        // Of ten a second in 9 s, at most 5 s of which nobody hears.
+        assert!((40..90).contains(&answered), "{stamped}");
+        // The port has stayed: for the reflector it is the same session.
+        assert_eq!(stamped["reflector_stateful"], true, "{stamped}");
+
+        let output = caller.output();
+        let called = json(&output);
+        assert!(matches!(output.status.code(), Some(0 | 3)), "{called}");
+        assert_eq!(called["call"]["error"], Value::Null, "{called}");
+        let (answered, _) = listener.result();
+        assert_eq!(called["flows"][0]["received_packets"], answered["flows"][0]["received_packets"]);
+        assert!(called["call"]["far_end"].as_str().unwrap().starts_with("10.9.0.3:"), "{called}");
+    });
+}
+
 #[test]
 fn a_stream_survives_a_new_mapping_of_a_nat() {
     in_namespace("a stream whose mapping changes", 65_536, || {

@@ -97,7 +97,10 @@ impl Asked {
         self.absences.look(now, socket, stream);
         let (silence, ours) = (stream.silence(now), socket.local_addr());
         let has_moved = self.roam.look(now, socket, silence);
-        if has_moved {
+        let before = self.to;
+        self.to = socket.peer().unwrap_or(before);
+        // Where only the far end has moved, this one was not away.
+        if has_moved && self.to == before {
             self.absences.on_move(ours, stream);
         }
         if has_moved || silence >= LONG_SILENCE && now >= self.again_at {
@@ -167,7 +170,8 @@ impl Reception {
         })?;
         let config =
             ReceiverConfig { keys, max_streams: 1, max_reverse: 0, ..ReceptionConfig::default().receiver };
-        let (to, roam, again_at) = (destination.to, Roam::default(), Timestamp::ZERO);
+        let roam = Roam::with_resolver(destination.resolver.clone());
+        let (to, again_at) = (destination.to, Timestamp::ZERO);
         let asked = Some(Asked { to, request: sender, roam, again_at, absences: Absences::default() });
         Ok(Self { asked, ..Self::over(socket, clock, config)? })
     }

@@ -172,6 +172,8 @@ pub(super) fn session(job: &Job, keys: Option<KeyRing>) -> (Box<dyn Session>, u1
                 traffic_class,
                 path: PathOptions::default(),
                 interval: None,
+                // Its name is resolved before each stream.
+                resolver: None,
             };
             return (Box::new(client), port);
         }

@@ -17,11 +17,7 @@ use giusto_session::{
 };
 use giusto_units::{DataSize, TimeDelta};
 
-use super::{
-    Driver, Link, Resolver,
-    resolve::Question,
-    roam::{LONG_SILENCE, Roam},
-};
+use super::{Driver, Link, Resolver, resolve::Question, roam::Roam};
 use crate::{Clock, UdpSocket};
 
 /// Maximum time between two checks of the stop flag.
@@ -45,8 +41,6 @@ pub struct Conversation<'a> {
     /// The MTU of each path as the system knew it last.
     mtus: Vec<u64>,
     roams: Vec<Roam>,
-    /// How the far end is found again.
-    question: Option<Question>,
 }
 
 impl<'a> Conversation<'a> {
@@ -58,13 +52,14 @@ impl<'a> Conversation<'a> {
         let talks: Vec<_> = streams.into_iter().map(talk).collect();
         let mtus = talks.iter().map(|talk| talk.socket().path_mtu().map_or(u64::MAX, DataSize::as_bytes));
         let (mtus, roams) = (mtus.collect(), vec![Roam::default(); talks.len()]);
-        Self { clock, driver: Driver::new(clock, LONGEST), talks, mtus, roams, question: None }
+        Self { clock, driver: Driver::new(clock, LONGEST), talks, mtus, roams }
     }
 
     /// Resolves the name of the far end again while this is silent; where it has moved, the streams follow.
     #[must_use]
     pub fn with_resolver(mut self, resolver: Option<Resolver>) -> Self {
-        self.question = resolver.map(Question::new);
+        let question = resolver.map(Question::new);
+        self.roams.fill(Roam::asking(question));
         self
     }
 
@@ -166,16 +161,7 @@ impl<'a> Conversation<'a> {
             talk.socket().take_sample(self.clock);
             if let Some(roam) = self.roams.get_mut(stream) {
                 let now = self.clock.now();
-                let silence = talk.session.silence(now);
-                let has_moved = roam.look(now, talk.socket(), silence);
-                if silence >= LONG_SILENCE
-                    && !has_moved
-                    && let Some((question, peer)) = self.question.as_mut().zip(talk.socket().peer())
-                    && let Some(another) = question.another(now, peer)
-                {
-                    // Where there is no route, the next look may find one.
-                    let _ = talk.socket().reconnect(another);
-                }
+                roam.look(now, talk.socket(), talk.session.silence(now));
             }
             // What routers report, the system has checked to be about a datagram of this socket.
             if let Some(before) = self.mtus.get_mut(stream).filter(|_| talk.session.path_mtu().is_some())

@@ -29,37 +29,40 @@ impl fmt::Debug for Resolver {
     }
 }
 
-/// The question about one far end.
-#[derive(Debug)]
+/// The question about one far end, which several sessions with it share.
+#[derive(Debug, Clone)]
 pub(super) struct Question {
     resolver: Resolver,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
     ask_at: Timestamp,
-    answer: Arc<Mutex<Vec<SocketAddr>>>,
+    found: Vec<SocketAddr>,
 }
 
 impl Question {
     pub(super) fn new(resolver: Resolver) -> Self {
-        Self { resolver, ask_at: Timestamp::ZERO, answer: Arc::default() }
+        Self { resolver, state: Arc::default() }
     }
 
     /// Another address of the far end than `peer`, in the same family, once one is known and `peer` is none any more.
-    pub(super) fn another(&mut self, now: Timestamp, peer: SocketAddr) -> Option<SocketAddr> {
-        let found = std::mem::take(&mut *self.answer.lock().unwrap_or_else(PoisonError::into_inner));
-        if !found.is_empty() {
-            let is_family = |address: &&SocketAddr| address.is_ipv4() == peer.is_ipv4();
-            let is_gone = !found.iter().any(|address| address.ip() == peer.ip());
-            return found.iter().find(is_family).copied().filter(|_| is_gone);
-        }
-        if now >= self.ask_at {
-            self.ask_at = now + INTERVAL;
-            let (resolver, answer) = (self.resolver.clone(), Arc::clone(&self.answer));
+    pub(super) fn another(&self, now: Timestamp, peer: SocketAddr) -> Option<SocketAddr> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if now >= state.ask_at {
+            state.ask_at = now + INTERVAL;
+            state.found.clear();
+            let (resolver, answer) = (self.resolver.clone(), Arc::clone(&self.state));
             // Where there is no thread, the next question may find one.
             let _ = thread::Builder::new().name("resolver".to_owned()).spawn(move || {
                 let found = (resolver.0)();
-                *answer.lock().unwrap_or_else(PoisonError::into_inner) = found;
+                answer.lock().unwrap_or_else(PoisonError::into_inner).found = found;
             });
         }
-        None
+        let is_family = |address: &&SocketAddr| address.is_ipv4() == peer.is_ipv4();
+        let is_gone = !state.found.iter().any(|address| address.ip() == peer.ip());
+        state.found.iter().find(is_family).copied().filter(|_| is_gone)
     }
 }
 
@@ -75,12 +78,14 @@ mod tests {
         let parse = |text: &str| text.parse::<SocketAddr>().unwrap();
         let answered = |names: &[&str]| {
             let addresses: Vec<_> = names.iter().map(|name| parse(name)).collect();
-            let mut question = Question::new(Resolver::new(move || addresses.clone()));
+            let question = Question::new(Resolver::new(move || addresses.clone()));
             assert_eq!(question.another(at(0), parse("10.0.0.1:5")), None, "it is asked");
-            while question.answer.lock().unwrap().is_empty() {
+            while question.state.lock().unwrap().found.is_empty() {
                 thread::park_timeout(Duration::from_millis(1));
             }
-            question.another(at(1), parse("10.0.0.1:5"))
+            let found = question.another(at(1), parse("10.0.0.1:5"));
+            assert_eq!(question.clone().another(at(2), parse("10.0.0.1:5")), found, "of another session");
+            found
         };
         assert_eq!(answered(&["10.0.0.2:5", "10.0.0.1:5"]), None);
         assert_eq!(answered(&["[::1]:5", "10.0.0.2:5"]), Some(parse("10.0.0.2:5")));

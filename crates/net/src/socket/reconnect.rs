@@ -28,6 +28,11 @@ impl UdpSocket {
         getifaddrs().map_or(true, |mut all| all.any(|interface| interface.address.is_some_and(has_it)))
     }
 
+    /// Connects to `peer` from the address and the port that it has.
+    pub(crate) fn redirect(&self, peer: SocketAddr) -> Result<(), SocketError> {
+        self.connect_to(peer).map_err(|source| SocketError::Connect { address: peer, source })
+    }
+
     /// Connects to `peer` from the address and the port that the system chooses now. What other threads send meanwhile is refused,
     /// which [is passing](super::is_passing).
     ///

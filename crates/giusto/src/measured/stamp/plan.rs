@@ -1,6 +1,6 @@
 //! What a Session-Sender sends.
 
-use giusto_net::{PathOptions, TrafficClass};
+use giusto_net::{PathOptions, TrafficClass, driver::Resolver};
 use giusto_pace::IpVersion;
 use giusto_session::{
     keys::KeyRing,
@@ -25,6 +25,8 @@ pub struct StampClient {
     pub path: PathOptions,
     /// The length of the intervals; `None`: there are none.
     pub interval: Option<TimeDelta>,
+    /// Finds the reflector again where it has another address. Default: none.
+    pub resolver: Option<Resolver>,
 }
 
 /// What a Session-Sender sends.

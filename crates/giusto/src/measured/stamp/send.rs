@@ -12,7 +12,7 @@ use std::{
 
 use giusto_net::{
     Clock, SocketConfig, UdpSocket,
-    driver::{Driver, Link, stamp_clock},
+    driver::{Driver, Link, Roam, stamp_clock},
 };
 use giusto_pace::IpVersion;
 use giusto_session::{
@@ -127,6 +127,8 @@ fn run(
     let mut intervals = asked.interval.map(|interval| SenderIntervals::new(interval, start));
     let sent_packets = || socket.send_counters().run_datagrams;
     let mut is_checked = false;
+    // Answers that have come, and when the latest one did.
+    let (mut roam, mut heard) = (Roam::with_resolver(asked.resolver.clone()), (0, start));
     let mut turn =
         |driver: &mut Driver, main: &mut Link<'_, Answers>, intervals: &mut Option<SenderIntervals>, wait| {
             let due = intervals.as_ref().map(|all| all.due().saturating_since(clock.now()).to_std());
@@ -139,6 +141,12 @@ fn run(
                 main.session.set_stateful(counts);
             }
             let now = clock.now();
+            let answered = main.session.counters().answered;
+            if answered > heard.0 {
+                heard = (answered, now);
+            }
+            // Where the reflector then counts anew, its numbers show that.
+            roam.look(now, &socket, now.saturating_since(heard.1));
             if now >= next_clock {
                 next_clock = now + CLOCK_INTERVAL;
                 source.departures.set_error(ErrorEstimate::of(&stamp_clock(), plan.format));
@@ -191,7 +199,7 @@ fn run(
     }
     let failure = received.err().map(|error| error.to_string());
     let observed = Observed {
-        to,
+        to: socket.peer().unwrap_or(to),
         ssid: source.ssid,
         answers: &answers,
         dropped,
