@@ -34,9 +34,9 @@ pub use hangups::Hangups;
 pub use sleeper::{Sleeper, SleeperConfig, SleeperReport};
 pub use socket::{
     DepartureLag, Grouping, Launch, LaunchError, MESSAGE_BYTES, PathOptions, ReceiveBatch, Received,
-    SEGMENTS, SendCounters, SendError, SocketConfig, SocketError, Stamper, TrafficClass, UdpSocket, Wait,
-    connect_tcp, is_passing,
+    SEGMENTS, SendCounters, SendError, SocketConfig, SocketError, TrafficClass, UdpSocket, Wait, connect_tcp,
+    is_passing,
 };
 pub use sys::{ReceiveBuffer, Synchronisation};
-pub use system::{Asked, Granted, ThreadCpu};
+pub use system::{Asked, Granted, Stamper, ThreadCpu};
 pub use tcp::{TcpFigures, await_readable};

@@ -1,13 +1,18 @@
 //! What the system granted, and the CPU time of a thread.
 
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+};
+
 use giusto_units::TimeDelta;
 use nix::{sys::utsname::uname, time::ClockId};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
-use crate::{
-    clock::{self, Clock},
-    socket::Stamper,
-};
+use crate::clock::{self, Clock};
 
 /// A requested value and the granted one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -81,6 +86,71 @@ impl Granted {
     }
 }
 
+/// How many arrivals of a socket a card has stamped.
+#[derive(Debug)]
+pub struct CardStamps {
+    /// `eth0 (ptp0)`.
+    name: String,
+    stamped: AtomicU64,
+    arrived: AtomicU64,
+}
+
+impl CardStamps {
+    pub(crate) const fn new(name: String) -> Self {
+        Self { name, stamped: AtomicU64::new(0), arrived: AtomicU64::new(0) }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Adds messages that have arrived, and those of them that the card stamped.
+    pub(crate) fn add(&self, arrived: u64, stamped: u64) {
+        self.arrived.fetch_add(arrived, Relaxed);
+        self.stamped.fetch_add(stamped, Relaxed);
+    }
+}
+
+/// What timestamps the arrivals of a socket.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum Stamper {
+    /// This program, when it reads them.
+    Program,
+    /// The kernel.
+    Kernel,
+    /// The card, and the kernel where it does not: it is said how many.
+    Card(Arc<CardStamps>),
+}
+
+impl fmt::Display for Stamper {
+    /// `card eth0 (ptp0)`, `kernel` or `program`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self::Card(card) = self else {
+            return f.write_str(if matches!(self, Self::Kernel) { "kernel" } else { "program" });
+        };
+        match (card.stamped.load(Relaxed), card.arrived.load(Relaxed)) {
+            (0, 1..) => f.write_str("kernel"),
+            (stamped, arrived) if stamped < arrived => {
+                write!(f, "card {}, {} of {arrived} by the kernel", card.name, arrived - stamped)
+            }
+            _ => write!(f, "card {}", card.name),
+        }
+    }
+}
+
+impl PartialEq for Stamper {
+    fn eq(&self, other: &Self) -> bool {
+        self.to_string() == other.to_string()
+    }
+}
+
+impl Serialize for Stamper {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
 /// The CPU time of the calling thread.
 ///
 /// # Example
@@ -122,6 +192,18 @@ mod tests {
             sum = std::hint::black_box(sum.wrapping_add(1));
         }
         assert!(sum > 0);
+    }
+
+    #[test]
+    fn what_the_card_did_not_stamp_is_said() {
+        let counts = Arc::new(CardStamps::new("eth0 (ptp0)".to_owned()));
+        let said = || Stamper::Card(Arc::clone(&counts)).to_string();
+        assert_eq!(said(), "card eth0 (ptp0)");
+        counts.add(3, 0);
+        assert_eq!(said(), "kernel", "its driver stamps nothing");
+        counts.add(7, 7);
+        assert_eq!(said(), "card eth0 (ptp0), 3 of 10 by the kernel");
+        assert_eq!([Stamper::Kernel, Stamper::Program].map(|by| by.to_string()), ["kernel", "program"]);
     }
 
     #[test]

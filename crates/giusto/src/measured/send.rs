@@ -357,7 +357,7 @@ pub(super) fn over(
     }
 
     far_ends.wait_for_the_last();
-    let mut granted = sockets.first().map_or_else(Granted::of_this_system, |socket| socket.granted());
+    let mut granted = sockets.first().map_or_else(Granted::of_this_system, UdpSocket::granted);
     sent.sleeper.describe(&mut granted);
     let streams = sent.flows.into_iter().zip(replies.reports).zip(replies.errors).enumerate();
     let streams = streams.map(|(index, ((sent, report), error))| StreamOutcome {

@@ -35,13 +35,12 @@ pub use path::PathOptions;
 pub use receive::{ReceiveBatch, Received, Wait};
 pub use send::{Grouping, MESSAGE_BYTES, SEGMENTS, SendCounters, SendError};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
-pub use stamping::Stamper;
 pub use stream::connect_tcp;
 pub(crate) use stream::stream_socket;
 
 use crate::{
     sys::{self, ReceiveBuffer},
-    system::{Asked, Granted},
+    system::{Asked, Granted, Stamper},
 };
 
 /// Error of opening a socket.
@@ -296,7 +295,7 @@ impl UdpSocket {
     pub fn granted(&self) -> Granted {
         let mut granted = self.granted.clone();
         if let Some(card) = self.card().filter(|card| card.receives()) {
-            granted.receive_timestamps = Stamper::Card(Arc::clone(card));
+            granted.receive_timestamps = Stamper::Card(Arc::clone(&card.counts));
         }
         granted
     }

@@ -4,7 +4,6 @@ use std::{
     io,
     net::{Ipv4Addr, SocketAddr},
     os::fd::AsFd,
-    sync::atomic::Ordering::Relaxed,
     time::Duration,
 };
 
@@ -244,8 +243,7 @@ impl UdpSocket {
                     if let Some(card) = self.card() {
                         let slots = batch.slots.iter().take(received);
                         let stamped = slots.filter(|slot| batch.stamp_of_card(slot).is_some()).count();
-                        card.stamped.fetch_add(stamped as u64, Relaxed);
-                        card.arrived.fetch_add(received as u64, Relaxed);
+                        card.counts.add(received as u64, stamped as u64);
                     }
                     return Ok(received);
                 }

@@ -3,24 +3,20 @@
 //! Control messages and flags: `Documentation/networking/timestamping.rst` of Linux.
 
 use std::{
-    fmt,
     fs::File,
     net::SocketAddr,
     os::fd::BorrowedFd,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use giusto_units::NANOS_PER_SECOND;
 use nix::net::if_::{if_indextoname, if_nameindex, if_nametoindex};
-use serde::{Serialize, Serializer};
 
 use super::{SocketConfig, launch::interface_to};
 use crate::{
     Clock,
     sys::card::{self, Abilities, FILTER_ALL, FILTER_NONE, Reading, Setting, TRANSMIT_OFF, TRANSMIT_ON},
+    system::CardStamps,
 };
 
 /// What a socket asks for while it only receives, and of the answers to what it sends.
@@ -144,16 +140,12 @@ impl Line {
 
 /// The card whose stamps a socket uses, with a clock of its own.
 #[derive(Debug)]
-pub struct Card {
-    /// `eth0 (ptp0)`.
-    name: String,
+pub(super) struct Card {
+    pub(super) counts: Arc<CardStamps>,
     index: u32,
     choice: Choice,
     clock: File,
     line: Mutex<Line>,
-    /// Arrivals that it stamped, and all.
-    pub(super) stamped: AtomicU64,
-    pub(super) arrived: AtomicU64,
 }
 
 impl Card {
@@ -187,13 +179,11 @@ impl Card {
         let clock = File::open(format!("/dev/ptp{}", found.clock)).ok()?;
         let first = card::read_clock(&clock).ok()?;
         Some(Self {
-            name: format!("{name} (ptp{})", found.clock),
+            counts: Arc::new(CardStamps::new(format!("{name} (ptp{})", found.clock))),
             index: if_nametoindex(name).unwrap_or(0),
             choice,
             clock,
             line: Mutex::new(Line::new(first)),
-            stamped: AtomicU64::new(0),
-            arrived: AtomicU64::new(0),
         })
     }
 
@@ -234,54 +224,14 @@ pub(super) fn flags(card: Option<&Card>, departures: bool) -> u32 {
     flags
 }
 
-/// What timestamps the arrivals of a socket.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub enum Stamper {
-    /// This program, when it reads them.
-    Program,
-    /// The kernel.
-    Kernel,
-    /// The card, and the kernel where it does not: it is said how many.
-    Card(Arc<Card>),
-}
-
-impl fmt::Display for Stamper {
-    /// `card eth0 (ptp0)`, `kernel` or `program`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self::Card(card) = self else {
-            return f.write_str(if matches!(self, Self::Kernel) { "kernel" } else { "program" });
-        };
-        match (card.stamped.load(Relaxed), card.arrived.load(Relaxed)) {
-            (0, 1..) => f.write_str("kernel"),
-            (stamped, arrived) if stamped < arrived => {
-                write!(f, "card {}, {} of {arrived} by the kernel", card.name, arrived - stamped)
-            }
-            _ => write!(f, "card {}", card.name),
-        }
-    }
-}
-
-impl PartialEq for Stamper {
-    fn eq(&self, other: &Self) -> bool {
-        self.to_string() == other.to_string()
-    }
-}
-
-impl Serialize for Stamper {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
 /// What stamped departures.
 pub(super) fn departures_by(card: Option<&Card>, by_card: u64, by_kernel: u64) -> String {
     match card.filter(|_| by_card > 0) {
         None => "kernel".to_owned(),
         Some(card) if by_kernel > 0 => {
-            format!("card {}, {by_kernel} of {} by the kernel", card.name, by_card + by_kernel)
+            format!("card {}, {by_kernel} of {} by the kernel", card.counts.name(), by_card + by_kernel)
         }
-        Some(card) => format!("card {}", card.name),
+        Some(card) => format!("card {}", card.counts.name()),
     }
 }
 

@@ -337,7 +337,7 @@ impl Test<'_> {
         let interrupted = self.stop.load(Ordering::Relaxed);
         let cpu_ratio = running.cpu_ratio(self.clock.now());
         let ended = sent.as_ref().map_or(running.began(), |sent| sent.ended);
-        let granted = || sockets.first().map_or_else(Granted::of_this_system, |s| s.granted());
+        let granted = || sockets.first().map_or_else(Granted::of_this_system, UdpSocket::granted);
         let mut sent = sent.map(|sent| sent.unreported(start, granted(), interrupted));
         for (stream, socket) in sent.iter_mut().flat_map(|sent| &mut sent.streams).zip(sockets) {
             stream.path_mtu = socket.path_mtu();

@@ -90,6 +90,25 @@ fn first_reflector(
     Ok(answered.or_else(|| first_with_route(addresses, &asked.path).filter(|_| !is_over)))
 }
 
+/// Follows a reflector whose name leads elsewhere while it is silent, and an own address that changes.
+struct Follow {
+    roam: Roam,
+    answered: u64,
+    /// When the latest answer came.
+    heard_at: Timestamp,
+}
+
+impl Follow {
+    fn look(&mut self, now: Timestamp, socket: &UdpSocket, answers: &Answers) {
+        let answered = answers.counters().answered;
+        if std::mem::replace(&mut self.answered, answered) < answered {
+            self.heard_at = now;
+        }
+        // Where the reflector then counts anew, its numbers show that.
+        self.roam.look(now, socket, now.saturating_since(self.heard_at));
+    }
+}
+
 fn run(
     asked: &StampClient,
     plan: &StampPlan,
@@ -97,12 +116,7 @@ fn run(
     stop: &AtomicBool,
     on_live: &mut dyn FnMut(&Live),
 ) -> Result<Outcome, RunError> {
-    let config = SocketConfig {
-        traffic_class: asked.traffic_class,
-        path: asked.path.clone(),
-        dont_fragment: plan.stream().plan().dont_fragment,
-        ..SocketConfig::default()
-    };
+    let config = socket_config(asked, plan);
     let socket = UdpSocket::connected(to, &config)?;
     let clock = Clock::start();
     let source = new_session(plan, clock)?;
@@ -127,8 +141,8 @@ fn run(
     let mut intervals = asked.interval.map(|interval| SenderIntervals::new(interval, start));
     let sent_packets = || socket.send_counters().run_datagrams;
     let mut is_checked = false;
-    // Answers that have come, and when the latest one did.
-    let (mut roam, mut heard) = (Roam::with_resolver(asked.resolver.clone()), (0, start));
+    let mut follow =
+        Follow { roam: Roam::with_resolver(asked.resolver.clone()), answered: 0, heard_at: start };
     let mut turn =
         |driver: &mut Driver, main: &mut Link<'_, Answers>, intervals: &mut Option<SenderIntervals>, wait| {
             let due = intervals.as_ref().map(|all| all.due().saturating_since(clock.now()).to_std());
@@ -141,12 +155,7 @@ fn run(
                 main.session.set_stateful(counts);
             }
             let now = clock.now();
-            let answered = main.session.counters().answered;
-            if answered > heard.0 {
-                heard = (answered, now);
-            }
-            // Where the reflector then counts anew, its numbers show that.
-            roam.look(now, &socket, now.saturating_since(heard.1));
+            follow.look(now, &socket, &main.session);
             if now >= next_clock {
                 next_clock = now + CLOCK_INTERVAL;
                 source.departures.set_error(ErrorEstimate::of(&stamp_clock(), plan.format));
@@ -212,6 +221,15 @@ fn run(
     let result = StampResult::of(plan, sent.flows.first(), &observed);
     let failure = result.silence(plan.mode()).map(ToOwned::to_owned);
     Ok(Outcome { results: Results::Stamp(Box::new(result)), failure })
+}
+
+fn socket_config(asked: &StampClient, plan: &StampPlan) -> SocketConfig {
+    SocketConfig {
+        traffic_class: asked.traffic_class,
+        path: asked.path.clone(),
+        dont_fragment: plan.stream().plan().dont_fragment,
+        ..SocketConfig::default()
+    }
 }
 
 /// How long answers are awaited after the last packet.
