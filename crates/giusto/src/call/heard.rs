@@ -22,7 +22,8 @@ pub struct HeardVoice {
     pub played_packets: u64,
     /// Packets that did not arrive.
     pub lost_packets: u64,
-    /// Those of them that in-band FEC of the next packet repaired in time to be played (RFC 6716 §2.1.7); of browsers it is unknown, 0.
+    /// Those of them that in-band FEC of the next packet repaired in time to be played (RFC 6716 §2.1.7): it has one frame, so that a packet
+    /// of several stays lost. Of browsers it is unknown, 0.
     #[serde(default)]
     pub repaired_packets: u64,
     /// Packets that arrived after they would have been played.
@@ -47,6 +48,8 @@ pub(super) struct VoiceMeter {
     first: Option<(u64, u32)>,
     /// One more than the highest sequence number.
     end: u64,
+    /// Where that packet ends in media time, and whether it has several frames.
+    latest: (TimeDelta, bool),
     delays: (TimeDelta, u32),
     /// The latest packets that are known only from the FEC of the next, and whether that came in time.
     rebuilt: VecDeque<(u64, bool)>,
@@ -62,7 +65,8 @@ impl Default for VoiceMeter {
     fn default() -> Self {
         let playout = Playout::new(PlayoutPolicy::Adaptive(AdaptiveConfig::default()));
         let (delays, rebuilt) = ((TimeDelta::ZERO, 0), VecDeque::new());
-        Self { playout, first: None, end: 0, delays, rebuilt, repaired: 0, useless: 0 }
+        let latest = (TimeDelta::ZERO, false);
+        Self { playout, first: None, end: 0, latest, delays, rebuilt, repaired: 0, useless: 0 }
     }
 }
 
@@ -80,10 +84,18 @@ impl VoiceMeter {
             // It was only overtaken.
             *(if in_time { &mut self.repaired } else { &mut self.useless }) -= 1;
         }
-        if index > self.end
-            && let Some(time) = fec_time(&packet.payload.part(0..2).to_vec())
+        let head = packet.payload.part(0..MAX_HEAD).to_vec();
+        if let Some(opus) = OpusPacket::read(&head)
+            && index >= self.end
         {
-            self.rebuild(index - 1, media_time - time, packet.at);
+            let (before, was_several) = self.latest;
+            // Where both neighbours have one frame, more time than that between them is silence.
+            let is_covered =
+                index == self.end + 1 && media_time - before <= opus.frame || opus.count == 1 && !was_several;
+            if index > self.end && opus.has_fec && is_covered {
+                self.rebuild(index - 1, media_time - opus.frame, packet.at);
+            }
+            self.latest = (media_time + opus.frame * i64::from(opus.count), opus.count > 1);
         }
         self.playout.on_packet(index, media_time, packet.at);
         self.end = self.end.max(index + 1);
@@ -128,22 +140,74 @@ impl VoiceMeter {
     }
 }
 
-/// The time that the packet's in-band FEC covers, just before it; `None`: it has none. Only packets of one frame are looked at, as all
-/// senders of calls make them. The flag follows the flags of voice activity, one for each 20 ms of SILK, which are uniform bits (RFC 6716
-/// §4.2.3); `opus_packet_has_lbrr` of libopus 1.5 reads it in the same way.
-fn fec_time(packet: &[u8]) -> Option<TimeDelta> {
-    let [toc, first, ..] = *packet else { return None };
-    let (config, is_stereo, code) = (toc >> 3, toc & 4 != 0, toc & 3);
-    // RFC 6716 §3.1: SILK alone, hybrid, CELT, which has no FEC.
-    let millis = match config {
-        0..=11 => *[10, 20, 40, 60].get(usize::from(config % 4))?,
-        12..=15 => *[10, 20].get(usize::from(config % 2))?,
-        _ => return None,
+/// What is looked at of a packet of Opus: its first frame comes after at most 47 lengths of two bytes and as many bytes about padding.
+const MAX_HEAD: usize = 128;
+
+/// What the beginning of a packet of Opus says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct OpusPacket {
+    /// The time of a frame.
+    frame: TimeDelta,
+    /// The number of frames.
+    count: u8,
+    /// Whether it has in-band FEC: of one frame, the last before this packet.
+    has_fec: bool,
+}
+
+impl OpusPacket {
+    /// `None`: it is damaged. The flag of FEC follows those of voice activity, one for each 20 ms of SILK, which are uniform bits (RFC 6716
+    /// §4.2.3). Only the first frame's counts, as in `opus_packet_has_lbrr` of libopus 1.5: the others repeat frames of this packet.
+    fn read(packet: &[u8]) -> Option<Self> {
+        let (&toc, rest) = packet.split_first()?;
+        let (config, is_stereo) = (toc >> 3, toc & 4 != 0);
+        let (count, first) = first_frame(toc & 3, rest)?;
+        // RFC 6716 §3.1: SILK alone, hybrid, CELT, which has no FEC.
+        let micros = match config {
+            0..=11 => *[10_000, 20_000, 40_000, 60_000].get(usize::from(config % 4))?,
+            12..=15 => *[10_000, 20_000].get(usize::from(config % 2))?,
+            _ => *[2_500, 5_000, 10_000, 20_000].get(usize::from(config % 4))?,
+        };
+        let flags = (micros / 20_000).max(1);
+        let has_fec = config < 16
+            && first.is_some_and(|first| {
+                first >> (7 - flags) & 1 == 1 || is_stereo && first >> (6 - 2 * flags) & 1 == 1
+            });
+        Some(Self { frame: TimeDelta::from_micros(micros), count, has_fec })
+    }
+}
+
+/// The number of frames of a packet with this code, whose first byte is left out, and the first byte of its first frame, if that is not
+/// empty (RFC 6716 §3.2).
+fn first_frame(code: u8, rest: &[u8]) -> Option<(u8, Option<u8>)> {
+    // §3.2.1: a length is one byte, or two from 252 on.
+    let sized = |rest: &[u8]| {
+        let first = *rest.first()?;
+        Some((first > 0, if first < 252 { 1 } else { 2 }))
     };
-    let frames = (millis / 20).max(1);
-    let middle = first >> (7 - frames) & 1 == 1;
-    let side = is_stereo && first >> (6 - 2 * frames) & 1 == 1;
-    (code == 0 && (middle || side)).then_some(TimeDelta::from_millis(millis))
+    let byte = |is_there: bool, at: usize| rest.get(at).copied().filter(|_| is_there);
+    match code {
+        0 => Some((1, byte(true, 0))),
+        1 => Some((2, byte(true, 0))),
+        2 => sized(rest).map(|(is_there, at)| (2, byte(is_there, at))),
+        _ => {
+            let about = *rest.first()?;
+            let (is_variable, is_padded, count) = (about & 0x80 != 0, about & 0x40 != 0, about & 0x3f);
+            let mut at = 1;
+            if is_padded {
+                while *rest.get(at)? == 255 {
+                    at += 1;
+                }
+                at += 1;
+            }
+            let mut is_there = true;
+            for number in 1..if is_variable { count } else { 1 } {
+                let (has_bytes, bytes) = sized(rest.get(at..)?)?;
+                is_there &= number > 1 || has_bytes;
+                at += bytes;
+            }
+            (count > 0).then(|| (count, byte(is_there, at)))
+        }
+    }
 }
 
 #[cfg(test)]
@@ -204,6 +268,73 @@ mod tests {
         assert_eq!((heard.played_packets, heard.lost_packets, heard.repaired_packets), (5, 0, 0));
     }
 
+    #[test]
+    fn packets_of_all_codes_are_read() {
+        let read = |packet: &[u8]| {
+            let OpusPacket { frame, count, has_fec } = OpusPacket::read(packet)?;
+            Some((frame.as_millis(), count, has_fec))
+        };
+        // RFC 6716 §3.2: SILK of 20 ms; one frame, two equal, two with a length, three of one size, and of several.
+        for (head, count) in [
+            (&[0x48][..], 1),
+            (&[0x49], 2),
+            (&[0x4a, 1], 2),
+            (&[0x4a, 252, 9], 2),
+            (&[0x4b, 3], 3),
+            (&[0x4b, 0x43, 255, 7], 3),
+            (&[0x4b, 0x83, 5, 252, 1], 3),
+            (&[0x4b, 0xc3, 2, 5, 0], 3),
+        ] {
+            for (first, has_fec) in [(0xc0, true), (0x40, true), (0x80, false)] {
+                assert_eq!(read(&[head, &[first, 0x7f]].concat()), Some((20.0, count, has_fec)), "{head:x?}");
+            }
+        }
+        // The first of two is empty; hybrid stereo of 20 ms, in whose side channel alone is FEC; 60 ms with three flags of activity; CELT.
+        assert_eq!(read(&[0x4a, 0, 0xff]), Some((20.0, 2, false)));
+        assert_eq!(read(&[0x7c, 0x10]), Some((20.0, 1, true)));
+        assert_eq!(read(&[0x58, 0x10]), Some((60.0, 1, true)));
+        assert_eq!(read(&[0x58, 0xef]), Some((60.0, 1, false)));
+        assert_eq!(read(&[0xf8, 0xff]), Some((20.0, 1, false)));
+        for damaged in [&[][..], &[0x4a], &[0x4b], &[0x4b, 0], &[0x4b, 0x43, 255], &[0x4b, 0x83, 252]] {
+            assert_eq!(read(damaged), None, "{damaged:x?}");
+        }
+    }
+
+    #[test]
+    fn fec_repairs_one_frame_and_not_a_packet_of_several() {
+        // Packets of so many frames of 20 ms, of which the third is lost.
+        let repaired = |frames: [u8; 4], silence: u32| {
+            let mut meter = VoiceMeter::default();
+            let mut ticks = 0;
+            for (number, frames) in (0..).zip(frames) {
+                let mut packet = packet(number, true);
+                packet.rtp_timestamp = ticks;
+                packet.at = Timestamp::ZERO + TimeDelta::from_micros(i64::from(ticks) * 125 / 6 + 10_000);
+                packet.payload = match frames {
+                    1 => vec![0x48, 0xc0, 0],
+                    frames => vec![0x4b, frames, 0xc0, 0, 0, 0, 0, 0],
+                }
+                .into();
+                if number != 2 {
+                    meter.on_packet(&packet, Some(TimeDelta::ZERO));
+                }
+                ticks += u32::from(frames) * 960 + if number == 2 { silence } else { 0 };
+            }
+            let heard = meter.figures().unwrap();
+            (heard.lost_packets, heard.repaired_packets)
+        };
+        assert_eq!(repaired([1, 1, 1, 1], 0), (1, 1));
+        // Silence, of which nothing is sent, after the lost packet.
+        assert_eq!(repaired([1, 1, 1, 1], 9_600), (1, 1));
+        // Of two or three frames only the last is there.
+        for frames in [2, 3] {
+            assert_eq!(repaired([frames; 4], 0), (1, 0));
+            assert_eq!(repaired([frames, frames, frames, 1], 0), (1, 0));
+            // The sender has made its packets longer after the lost one.
+            assert_eq!(repaired([1, 1, 1, frames], 0), (1, 1));
+        }
+    }
+
     #[cfg(feature = "voice")]
     #[test]
     fn packets_with_fec_are_those_of_an_encoder_that_makes_it() {
@@ -228,13 +359,14 @@ mod tests {
                 let samples: Vec<i16> = (0..320 * count).map(tone).collect();
                 let mut bytes = vec![0; 1276];
                 let length = encoder.encode(&samples, &mut bytes).unwrap();
-                let says_so = fec_time(&bytes[..length]);
-                with += usize::from(says_so == Some(TimeDelta::from_millis(20)));
+                let read = OpusPacket::read(&bytes[..length]).unwrap();
+                assert_eq!((read.frame, read.count), (TimeDelta::from_millis(20), 1));
+                with += usize::from(read.has_fec);
                 // A decoder without a past makes only from FEC what is loud.
                 let mut pcm = vec![0_i16; 320 * count];
                 let mut decoder = Decoder::new(16_000, channels).unwrap();
                 decoder.decode(&bytes[..length], &mut pcm, DecodeMode::Fec).unwrap();
-                assert_eq!(says_so.is_some(), energy(&pcm) > 1e6, "{number}");
+                assert_eq!(read.has_fec, energy(&pcm) > 1e6, "{number}");
             }
             // How many have it is the encoder's choice.
             assert_eq!(with >= 10, fec == InbandFec::Enabled, "{with}");

@@ -41,7 +41,7 @@ impl Dependencies {
         Some((spatial + 1, temporal + 1))
     }
 
-    /// template_dependency_structure.
+    /// `template_dependency_structure`.
     fn structure(bits: &mut Bits<'_>) -> Option<Self> {
         let offset = bits.take(6)? as u8;
         let targets = bits.take(5)? as usize + 1;
