@@ -1,8 +1,8 @@
 //! The parts of a city, each of which one member of the crew takes in each step.
 
 use std::sync::{
-    Mutex, MutexGuard, PoisonError,
-    atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+    Condvar, Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence},
 };
 
 use giusto_units::Timestamp;
@@ -43,8 +43,9 @@ const PARTS: u64 = 2 + 2 * SHARDS as u64;
 /// Bits of a ticket that count the parts of a step; the others count steps.
 const PART_BITS: u32 = 16;
 
-/// How often one who waits looks again before the processor is offered to others.
-const SPINS: u32 = 20_000;
+/// How often one who waits looks again before it sleeps. Waking it takes longer than most waits, but a processor that somebody else
+/// needs must not be kept for longer.
+const SPINS: u32 = 2_000;
 
 /// The parts and what is to be done with them. Nobody waits for a lock: each part is taken once in a step.
 #[derive(Debug)]
@@ -60,6 +61,7 @@ pub(super) struct Board<'a> {
     /// Parts of the step that are not finished.
     open: AtomicUsize,
     is_over: AtomicBool,
+    bell: Bell,
 }
 
 impl<'a> Board<'a> {
@@ -74,23 +76,29 @@ impl<'a> Board<'a> {
             ticket: AtomicU64::new(PARTS),
             open: AtomicUsize::new(0),
             is_over: AtomicBool::new(false),
+            bell: Bell::default(),
         }
     }
 
-    /// Processes a step, with the help of all who [`help`](Self::help).
-    pub(super) fn process(&self, step: Step) {
+    /// Begins a step: those who [`help`](Self::help) take its parts.
+    pub(super) fn begin(&self, step: Step) {
         *lock(&self.step) = step;
         self.open.store(PARTS as usize, Ordering::Relaxed);
         let next = (self.ticket.load(Ordering::Relaxed) >> PART_BITS) + 1;
         self.ticket.store(next << PART_BITS, Ordering::Release);
+        self.bell.ring();
+    }
+
+    /// Takes parts in the step until all are finished.
+    pub(super) fn finish(&self) {
         while self.take_part() {}
-        wait(|| self.open.load(Ordering::Acquire) == 0);
+        self.bell.wait(|| self.open.load(Ordering::Acquire) == 0);
     }
 
     /// Takes parts in all steps until it is [over](Self::end).
     pub(super) fn help(&self) {
         loop {
-            wait(|| self.is_over.load(Ordering::Relaxed) || self.has_part());
+            self.bell.wait(|| self.is_over.load(Ordering::Relaxed) || self.has_part());
             if self.is_over.load(Ordering::Relaxed) {
                 return;
             }
@@ -101,6 +109,7 @@ impl<'a> Board<'a> {
     /// Those who help go.
     pub(super) fn end(&self) {
         self.is_over.store(true, Ordering::Relaxed);
+        self.bell.ring();
     }
 
     fn has_part(&self) -> bool {
@@ -114,7 +123,7 @@ impl<'a> Board<'a> {
             return false;
         };
         // Also if it panics, so that nobody waits for ever.
-        let _finished = Finished(&self.open);
+        let _finished = Finished(self);
         let step = *lock(&self.step);
         self.run((ticket & ((1 << PART_BITS) - 1)) as usize, step);
         true
@@ -144,11 +153,13 @@ impl<'a> Board<'a> {
 }
 
 /// A part that is being processed.
-struct Finished<'a>(&'a AtomicUsize);
+struct Finished<'a, 'b>(&'a Board<'b>);
 
-impl Drop for Finished<'_> {
+impl Drop for Finished<'_, '_> {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Release);
+        if self.0.open.fetch_sub(1, Ordering::Release) == 1 {
+            self.0.bell.ring();
+        }
     }
 }
 
@@ -157,15 +168,39 @@ pub(super) fn lock<T>(part: &Mutex<T>) -> MutexGuard<'_, T> {
     part.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Waits for a short time.
-fn wait(is_done: impl Fn() -> bool) {
-    let mut spins = 0;
-    while !is_done() {
-        if spins < SPINS {
-            spins += 1;
-            std::hint::spin_loop();
-        } else {
-            std::thread::yield_now();
+/// Wakes those who sleep until something has changed.
+#[derive(Debug, Default)]
+struct Bell {
+    sleepers: AtomicUsize,
+    lock: Mutex<()>,
+    changed: Condvar,
+}
+
+impl Bell {
+    /// Something has changed.
+    fn ring(&self) {
+        // Either this finds the sleeper, or the sleeper finds the change.
+        fence(Ordering::SeqCst);
+        if self.sleepers.load(Ordering::Relaxed) > 0 {
+            drop(lock(&self.lock));
+            self.changed.notify_all();
         }
+    }
+
+    /// Waits: awake for a short time, then asleep.
+    fn wait(&self, is_done: impl Fn() -> bool) {
+        for _ in 0..SPINS {
+            if is_done() {
+                return;
+            }
+            std::hint::spin_loop();
+        }
+        let mut guard = lock(&self.lock);
+        self.sleepers.fetch_add(1, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        while !is_done() {
+            guard = self.changed.wait(guard).unwrap_or_else(PoisonError::into_inner);
+        }
+        self.sleepers.fetch_sub(1, Ordering::Relaxed);
     }
 }

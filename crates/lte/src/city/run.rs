@@ -331,19 +331,22 @@ impl<'a> City<'a> {
 
     /// Processes all milliseconds before `end`, step by step.
     fn lead(&mut self, end: u64, board: &Board<'_>) {
-        let (mut ends, mut uplink) = (None, None);
-        while self.ms < end || ends.is_some() || uplink.is_some() {
+        let (mut planned, mut ends, mut uplink) = (None, None, None);
+        while planned.is_some() || self.ms < end || ends.is_some() || uplink.is_some() {
             let is_drained = ends.is_none() && uplink.is_none();
-            let downlink = (self.ms < end).then(|| self.next_window(end, is_drained, board)).flatten();
-            if let Some(window) = downlink {
-                self.plan(window);
-                if self.error.is_some() {
-                    return;
-                }
+            let downlink = planned.take().or_else(|| {
+                let window = self.plan_window(end, is_drained, board)?;
                 self.exchange(board);
+                Some(window)
+            });
+            if self.error.is_some() {
+                return;
             }
             if self.window_ms() > 0 {
-                board.process(Step { downlink, ends, uplink });
+                // Who helps begins with the downlink, meanwhile the window after it is planned.
+                board.begin(Step { downlink, ends, uplink });
+                planned = self.plan_window(end, false, board);
+                board.finish();
                 self.exchange(board);
                 (ends, uplink) = (downlink, ends);
                 continue;
@@ -355,10 +358,18 @@ impl<'a> City<'a> {
                 Step { ends: downlink, ..Step::default() },
                 Step { uplink: downlink, ..Step::default() },
             ] {
-                board.process(step);
+                board.begin(step);
+                board.finish();
                 self.exchange(board);
             }
         }
+    }
+
+    /// Plans the window that follows, if it can be planned yet.
+    fn plan_window(&mut self, end: u64, is_drained: bool, board: &Board<'_>) -> Option<Window> {
+        let window = (self.ms < end).then(|| self.next_window(end, is_drained, board)).flatten()?;
+        self.plan(window);
+        Some(window)
     }
 
     /// Length of a window at most; 0 if the delay of the core network leaves no room for one.
