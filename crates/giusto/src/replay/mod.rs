@@ -17,7 +17,7 @@
 //! let controllers = vec!["scream:v2".parse()?];
 //! let replayed = replay::replay(recording.as_mut(), &ReplayOptions::of(controllers), &mut |_| {})?;
 //! for controller in &replayed.controllers {
-//!     println!("{}: {:?}", controller.name, controller.parting);
+//!     println!("{}: {:?}", controller.side.name, controller.parting);
 //! }
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

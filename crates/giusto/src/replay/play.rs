@@ -285,7 +285,7 @@ impl Run {
         let mut controllers = Vec::new();
         for (place, (player, algorithm)) in players.into_iter().zip(&options.controllers).enumerate() {
             let mut beside = self.beside.get_mut(place).map(std::mem::take).unwrap_or_default();
-            let (unusable, notes, same) = match player {
+            let (unusable, mut notes, same) = match player {
                 Ok(player) => (None, player.notes(info), player.is_recorded),
                 Err(why) => (Some(why), Vec::new(), false),
             };
@@ -301,16 +301,21 @@ impl Run {
             let side = beside.course.side(algorithm.name(), end);
             let begun = beside.course.begun.unwrap_or(end);
             let seconds = end.saturating_since(begun).as_seconds();
+            // A recording without a target agrees with nothing.
+            let is_compared = self.recorded.begun.is_some() || beside.difference.is_some();
+            if same && !is_compared {
+                notes.push("the recording has no target: nothing was compared".to_owned());
+            }
             controllers.push(Replayed {
-                name: algorithm.name().to_owned(),
                 apart_ratio: match (same, unusable.is_some(), seconds > 0.0) {
                     (_, true, _) | (_, _, false) => None,
+                    (true, ..) if !is_compared => None,
                     (true, ..) => beside.difference.is_none().then_some(0.0),
                     _ => Some((beside.apart.as_seconds() / seconds).clamp(0.0, 1.0)),
                 },
                 unusable,
                 notes,
-                identical: same.then_some(beside.difference.is_none()),
+                identical: (same && is_compared).then_some(beside.difference.is_none()),
                 first_difference: beside.difference,
                 side,
                 parting: beside.parting,

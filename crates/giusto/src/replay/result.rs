@@ -55,22 +55,21 @@ pub struct Side {
 /// A controller that was shown the recording.
 #[derive(Debug, Clone, Serialize)]
 pub struct Replayed {
-    /// Its name.
-    pub name: String,
+    /// Its name and its targets.
+    #[serde(flatten)]
+    pub side: Side,
     /// Why the recording cannot show what it would have done; then there are no figures.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unusable: Option<String>,
     /// What limits the meaning of the figures.
     pub notes: Vec<String>,
-    /// Of the recorded controller: whether every target, decision, probe and share was the same again, to the last bit.
+    /// Of the recorded controller: whether every target, decision, probe and share was the same again, to the last bit; `None` also
+    /// if the recording has no target.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub identical: Option<bool>,
     /// Of the recorded controller: the first difference.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first_difference: Option<String>,
-    /// Its targets.
-    #[serde(flatten)]
-    pub side: Side,
     /// Share of the time in which its target was apart from the recorded one.
     pub apart_ratio: Option<f64>,
     /// The first time at which the targets were apart.

@@ -220,6 +220,18 @@ fn a_log_without_an_end_is_read_to_its_last_whole_line() {
 }
 
 #[test]
+fn a_log_without_a_target_agrees_with_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("call.jsonl");
+    record(&path, "gcc:libwebrtc", "");
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, &text[..=text.find('\n').unwrap()]).unwrap();
+    let own = run(&path, &["gcc:libwebrtc"]).unwrap().controllers.remove(0);
+    assert_eq!((own.identical, own.apart_ratio, own.side.last_target_bps), (None, None, None));
+    assert_eq!(own.notes, ["the recording has no target: nothing was compared"]);
+}
+
+#[test]
 fn a_log_has_a_maximum_size() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("call.jsonl");

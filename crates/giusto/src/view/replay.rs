@@ -22,7 +22,7 @@ pub fn text(replay: &Replay, width: u16) -> String {
     for controller in &replay.controllers {
         let lines = remarks(controller);
         if !lines.is_empty() {
-            text.extend(["\n", &controller.name, "\n"]);
+            text.extend(["\n", &controller.side.name, "\n"]);
             text.extend(lines.into_iter().map(|line| format!("  {line}\n")));
         }
     }
@@ -67,7 +67,7 @@ pub(super) fn grid(replay: &Replay) -> Grid {
     let row = |controller: &Replayed| {
         let side = &controller.side;
         if controller.unusable.is_some() {
-            let mut row = vec![controller.name.clone(), "not replayed".to_owned()];
+            let mut row = vec![controller.side.name.clone(), "not replayed".to_owned()];
             row.resize(heads.len(), String::new());
             return row;
         }
@@ -77,7 +77,7 @@ pub(super) fn grid(replay: &Replay) -> Grid {
             None => or_unknown(controller.parting.as_ref(), |parting| format!("{:.3} s", parting.at_s)),
         };
         vec![
-            controller.name.clone(),
+            controller.side.name.clone(),
             or_unknown(side.mean_target_bps, rate),
             last(side.last_target_bps),
             count(side.changes),

@@ -21,7 +21,7 @@ pub fn replay(replay: &Replay, command: impl Into<String>) -> Report {
     }
     let with_remarks = |controller: &Replayed| {
         let lines = remarks(controller);
-        (!lines.is_empty()).then(|| (controller.name.clone(), lines.join("; ").replace(":;", ":")))
+        (!lines.is_empty()).then(|| (controller.side.name.clone(), lines.join("; ").replace(":;", ":")))
     };
     let remarks: Vec<_> = replay.controllers.iter().filter_map(with_remarks).collect();
     if !remarks.is_empty() {
@@ -38,7 +38,7 @@ fn headline(replay: &Replay) -> String {
     match furthest.max_by(|a, b| a.1.total_cmp(&b.1)) {
         Some((controller, ratio)) => format!(
             "{} was more than {} from {} in {} of the time.",
-            controller.name,
+            controller.side.name,
             percent(replay.apart_above_ratio),
             replay.recorded.name,
             percent(ratio),
@@ -60,7 +60,7 @@ fn charts(replay: &Replay, timeline: &ReplayTimeline) -> [Chart; 2] {
     targets = targets.with_series(Series::line(name, points(&timeline.recorded_bps)));
     for (controller, values) in replay.controllers.iter().zip(&timeline.replayed_bps) {
         if controller.unusable.is_none() {
-            targets = targets.with_series(Series::line(controller.name.clone(), points(values)));
+            targets = targets.with_series(Series::line(controller.side.name.clone(), points(values)));
         }
     }
     let caption = "The maximum in each window of: arrival time on the receiver's clock, minus departure time on the sender's clock, minus the minimum of this difference so far.";
