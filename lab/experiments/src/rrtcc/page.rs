@@ -76,13 +76,13 @@ impl Findings for Rrtcc {
 
 impl Rrtcc {
     fn headline(&self, all: &Reproduction) -> String {
-        let early = if self.complete { "" } else { "Ended early: " };
-        format!(
-            "{early}{} of {} published numbers and statements are reproduced. The mean estimate of 7.08 Mbit/s is not: it is more than \
-             the network carries.",
-            all.agreeing(),
-            all.judged()
-        )
+        let (early, limit) = if self.complete {
+            ("", " The mean estimate of 7.08 Mbit/s is not: it is more than the network carries.")
+        } else {
+            ("Ended early: ", "")
+        };
+        let (agreeing, judged) = (all.agreeing(), all.judged());
+        format!("{early}{agreeing} of {judged} published numbers and statements are reproduced.{limit}")
     }
 
     fn figures_18_to_20(&self) -> [Chart; 3] {
