@@ -6,6 +6,7 @@ pub(crate) mod firefox;
 pub(crate) mod namespace;
 pub(crate) mod process;
 pub(crate) mod relay;
+mod strict;
 
 use std::{
     fs,
@@ -33,8 +34,9 @@ pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// The JSON on standard output.
+/// The JSON on standard output, of which no object has a name twice.
 pub(crate) fn json(output: &Output) -> Value {
+    strict::check(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", text(&output.stdout)));
     serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|error| panic!("{error}: {} {}", text(&output.stdout), text(&output.stderr)))
 }
