@@ -40,10 +40,10 @@ use sources::{Late, LateVoice};
 
 use super::{
     end::{Live, LiveSide},
+    flows::{Alone, FORWARD, FORWARD_ID, REVERSE, REVERSE_ID},
     heard::{HeardVoice, VoiceMeter},
     record::{CallFigures, CallRecord, IgnoredFigures, distribution_of},
     save::{SaveTarget, VideoSaver},
-    side::{Alone, FORWARD, FORWARD_ID, REVERSE, REVERSE_ID},
     video::VideoInput,
     voice::VoiceInput,
 };

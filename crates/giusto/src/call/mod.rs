@@ -23,6 +23,7 @@
 #[cfg(feature = "browser")]
 pub mod browser;
 pub mod end;
+mod flows;
 pub mod heard;
 mod known;
 mod matroska;

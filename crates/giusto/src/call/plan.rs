@@ -11,7 +11,8 @@ use giusto_sim::traffic::encoder::{AudioConfig, PerfectConfig, StatisticalConfig
 use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
 
 use super::{
-    side::{FORWARD_ID, Received},
+    flows::FORWARD_ID,
+    side::Received,
     video::VideoInput,
     voice::{CLOCK, PACKET_TIME, VOICE_RATE, VoiceInput},
 };

@@ -27,9 +27,10 @@ use rand::{
 
 use super::{
     end::{CallSettings, Live, LocalEnd, Outcome},
+    flows::{FORWARD_ID, REVERSE_ID},
     plan::{CallPlan, PlanError, overhead, received, spec_of},
     record::CallRecord,
-    side::{CallSide, FORWARD_ID, REVERSE_ID, Received, SideConfig},
+    side::{CallSide, Received, SideConfig},
     video::VideoInput,
     voice::VoiceInput,
 };

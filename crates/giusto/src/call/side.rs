@@ -8,16 +8,16 @@ use giusto_session::{
     media::{Datagram, MediaReceiver, Payload, SourceFigures},
 };
 use giusto_sim::{
-    link::Link,
-    packet::{BodyId, DropReason, FlowId, LinkId, Packet},
+    packet::{DropReason, FlowId, LinkId, Packet},
     random,
-    record::{Cdf, PlannedFlow, RecordPlan, RecordedRun, Recorder, RunRecord, TimelineOptions},
+    record::{Cdf, RecordPlan, Recorder, RunRecord, TimelineOptions},
     trace::{Backlog, Event, Note, Observer},
     traffic::{Agent, Body, Media, encoder::MediaSource},
 };
 use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
 
 use super::{
+    flows::{Alone, FORWARD, FORWARD_ID, REVERSE, REVERSE_ID, planned},
     heard::{HeardVoice, VoiceMeter},
     known::{Losses, complete_received, complete_sent, ratio},
     save::{SaveTarget, SavedVideo, VideoSaver},
@@ -31,7 +31,7 @@ use crate::{
         MediaFlow, Taps,
         media::{self, AUDIO_SSRC, Ends, FIRST_VIDEO_SSRC, RealSources},
     },
-    scenario::{MediaSpec, feedback_name},
+    scenario::MediaSpec,
     trace::TraceFile,
 };
 
@@ -51,10 +51,6 @@ const MAX_DECIDED: usize = 64;
 /// round trip, and a frame is discarded at the latest 10 s after its capture, and then on its way. Chosen by us.
 const FRAME_DELAYS: std::ops::RangeInclusive<TimeDelta> =
     TimeDelta::from_millis(-1_000)..=TimeDelta::from_millis(60_000);
-
-/// The flows of a call in its record: media and feedback of each direction.
-pub(super) const FORWARD: [FlowId; 2] = [FlowId(0), FlowId(1)];
-pub(super) const REVERSE: [FlowId; 2] = [FlowId(2), FlowId(3)];
 
 /// RTCP packet type of a sender report (RFC 3550 §6.4.1), a source description and a goodbye: what a sender of media sends.
 const OF_SENDER: [u8; 3] = [200, 202, 203];
@@ -454,18 +450,7 @@ impl CallSide {
 
     fn packet(&self, now: Timestamp, flow: FlowId, bytes: DataSize, sequence: u64, ecn: Ecn) -> Packet {
         let bytes = u32::try_from((bytes + self.overhead).as_bytes()).unwrap_or(u32::MAX);
-        Packet {
-            flow,
-            bytes,
-            sequence,
-            sent: now,
-            queued: now,
-            queue_delay_ns: 0,
-            body: BodyId::NONE,
-            hop: 0,
-            corruption: 0,
-            ecn,
-        }
+        Packet { flow, bytes, sequence, sent: now, queued: now, ecn, ..Packet::default() }
     }
 }
 
@@ -608,65 +593,5 @@ fn is_of_sender(kind: u8) -> bool {
     !matches!(kind, 192..=223) || OF_SENDER.contains(&kind)
 }
 
-/// A run without links of its own.
-pub(super) struct Alone {
-    pub(super) seed: u64,
-}
-
-impl RecordedRun for Alone {
-    fn seed(&self) -> u64 {
-        self.seed
-    }
-
-    fn events(&self) -> u64 {
-        0
-    }
-
-    fn link(&self, _: LinkId) -> Option<&Link> {
-        None
-    }
-}
-
 /// The gauge of a call's round-trip time.
 const RTT: &str = "rtt_ms";
-
-/// The ids of the two flows in a record.
-pub(crate) const FORWARD_ID: &str = "call";
-pub(crate) const REVERSE_ID: &str = "call:reverse";
-
-/// The flows of the record: that of the caller's media first.
-fn planned(
-    config: &SideConfig,
-    window: std::ops::Range<Timestamp>,
-    [outgoing, incoming]: [[FlowId; 2]; 2],
-) -> Vec<PlannedFlow> {
-    let own = config.sends.as_ref().map(|spec| (outgoing, (spec, spec.controller.name()), config.sources.0));
-    let far = config.receives.as_ref();
-    let far = far
-        .map(|Received { spec, controller, .. }| (incoming, (spec, controller.as_str()), config.sources.1));
-    let mut flows: Vec<_> = own.into_iter().chain(far).collect();
-    crate::order::sort_by_key(&mut flows, |(flow, ..)| *flow);
-    let flows = flows.into_iter().map(|([flow, answers], media, first)| PlannedFlow {
-        flow,
-        answers: Some(answers),
-        window: window.clone(),
-        about: about(media.0, media.1, flow == FORWARD[0], first),
-    });
-    flows.collect()
-}
-
-fn about(spec: &MediaSpec, controller: &str, is_forward: bool, first: u32) -> FlowRecord {
-    let id = if is_forward { FORWARD_ID } else { REVERSE_ID };
-    let (from, to) = if is_forward { ("caller", "listener") } else { ("listener", "caller") };
-    FlowRecord {
-        id: id.to_owned(),
-        group: id.to_owned(),
-        kind: "media".to_owned(),
-        controller: Some(controller.to_owned()),
-        feedback: Some(feedback_name(spec.reported()).to_owned()),
-        from: from.to_owned(),
-        to: to.to_owned(),
-        streams: media::stream_records(spec, first),
-        ..FlowRecord::default()
-    }
-}

@@ -10,12 +10,12 @@ use giusto_session::{
     media::MediaEvent,
 };
 use giusto_sim::{
-    packet::{BodyId, FlowId, Packet},
+    packet::{FlowId, Packet},
     record::StreamKind,
     trace::Note,
     traffic::note_of,
 };
-use giusto_units::{DataSize, Ecn, TimeDelta, Timestamp};
+use giusto_units::{DataSize, TimeDelta, Timestamp};
 use giusto_webrtc::{
     peer::Incoming,
     result::{BrowserFigures, CallResult, IncomingFigures},
@@ -23,10 +23,10 @@ use giusto_webrtc::{
 
 use crate::{
     call::{
+        flows::REVERSE,
         heard::HeardVoice,
         known::{complete_sent, ratio},
         record::distribution_of,
-        side::REVERSE,
     },
     record::{Distribution, FlowEnd, FlowRecord},
 };
@@ -128,11 +128,7 @@ pub(super) fn packet(at: Timestamp, flow: FlowId, size: DataSize, sequence: u64)
         sequence,
         sent: at,
         queued: at,
-        queue_delay_ns: 0,
-        body: BodyId::NONE,
-        hop: 0,
-        ecn: Ecn::NotEct,
-        corruption: 0,
+        ..Packet::default()
     }
 }
 

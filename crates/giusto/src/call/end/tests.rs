@@ -8,8 +8,9 @@ use giusto_units::Ecn;
 use super::*;
 use crate::{
     call::{
+        flows::FORWARD_ID,
         plan::{CallPlan, Direction, MediaPlan, overhead},
-        side::{FORWARD_ID, Received},
+        side::Received,
     },
     watch,
 };
