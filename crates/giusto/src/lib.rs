@@ -61,6 +61,8 @@ pub mod replay;
 pub mod run;
 pub mod scenario;
 pub mod statistics;
+#[cfg(test)]
+mod testing;
 pub mod text;
 #[cfg(feature = "system")]
 pub mod trace;

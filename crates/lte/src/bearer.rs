@@ -299,27 +299,12 @@ impl Bearer {
 
 #[cfg(test)]
 mod tests {
-    use giusto_sim::{
-        link::queue::{DropTail, Limit},
-        packet::{BodyId, FlowId},
-    };
-    use giusto_units::Ecn;
+    use giusto_sim::link::queue::{DropTail, Limit};
 
     use super::*;
 
     fn packet(sequence: u64, bytes: u32) -> Packet {
-        Packet {
-            flow: FlowId(0),
-            bytes,
-            sequence,
-            sent: Timestamp::ZERO,
-            queued: Timestamp::ZERO,
-            queue_delay_ns: 0,
-            body: BodyId::NONE,
-            hop: 0,
-            ecn: Ecn::NotEct,
-            corruption: 0,
-        }
+        Packet { bytes, sequence, ..Packet::default() }
     }
 
     fn bearer(config: BearerConfig) -> Bearer {

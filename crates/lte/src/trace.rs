@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 
 use giusto_sim::{
     link::queue::{DropTail, Limit},
-    packet::{BodyId, FlowId, Packet},
+    packet::Packet,
     random::{self, Random},
 };
-use giusto_units::{DataRate, Ecn, TimeDelta, Timestamp};
+use giusto_units::{DataRate, TimeDelta, Timestamp};
 use rand::RngExt;
 
 use crate::{
@@ -499,18 +499,7 @@ impl Run {
 const _: () = assert!(SAMPLE.as_nanos() == MOVE_MS as i64 * 1_000_000);
 
 fn packet(now: Timestamp, bytes: u32, sequence: u64) -> Packet {
-    Packet {
-        flow: FlowId(0),
-        bytes,
-        sequence,
-        sent: now,
-        queued: now,
-        queue_delay_ns: 0,
-        body: BodyId::NONE,
-        hop: 0,
-        ecn: Ecn::NotEct,
-        corruption: 0,
-    }
+    Packet { bytes, sequence, sent: now, queued: now, ..Packet::default() }
 }
 
 /// A user at this position, and its wideband SINR at full load in dB.

@@ -26,5 +26,7 @@ pub mod packet;
 pub mod random;
 pub mod record;
 pub mod simulation;
+#[cfg(test)]
+mod testing;
 pub mod trace;
 pub mod traffic;

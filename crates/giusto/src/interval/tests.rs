@@ -1,6 +1,7 @@
 use giusto_measure::{Arrival, MeterConfig};
 
 use super::*;
+use crate::testing::at;
 
 const GAP: u64 = 10_000_000;
 
@@ -10,10 +11,6 @@ fn feed(meter: &mut StreamMeter, numbers: std::ops::Range<u64>, lost: &[u64]) {
         let at = Timestamp::from_nanos(5_000_000_000 + sequence * GAP);
         meter.on_arrival(&Arrival::new(at, sequence, DataSize::from_bytes(1250)));
     }
-}
-
-fn at(millis: u64) -> Timestamp {
-    Timestamp::from_nanos(millis * 1_000_000)
 }
 
 #[test]

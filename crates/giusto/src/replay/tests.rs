@@ -21,11 +21,8 @@ use crate::{
     capture::Outputs,
     run::{RecordOptions, simulate_with},
     scenario::Scenario,
+    testing::algorithm,
 };
-
-fn algorithm(name: &str) -> Algorithm {
-    name.parse().unwrap()
-}
 
 fn run(path: &Path, controllers: &[&str]) -> Result<Replay, ReadError> {
     let controllers = controllers.iter().map(|name| algorithm(name)).collect();

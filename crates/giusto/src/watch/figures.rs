@@ -188,6 +188,7 @@ mod tests {
 
     use super::*;
     use crate::interval::Counts;
+    use crate::testing::at;
 
     const NAMES: [&str; 11] = [
         "sent_rate_bps",
@@ -202,10 +203,6 @@ mod tests {
         "jitter_ms",
         "rtt_ms",
     ];
-
-    fn at(millis: u64) -> Timestamp {
-        Timestamp::from_nanos(millis * 1_000_000)
-    }
 
     /// The value of `name` in each sample of stream 1.
     fn column(updates: &Value, name: &str) -> Vec<Option<f64>> {

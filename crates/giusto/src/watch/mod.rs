@@ -239,13 +239,10 @@ mod tests {
     use std::cell::Cell;
 
     use super::*;
+    use crate::testing::at;
 
     fn stream(id: u64) -> StreamState {
         StreamState { id, ..StreamState::default() }
-    }
-
-    fn at(millis: u64) -> Timestamp {
-        Timestamp::from_nanos(millis * 1_000_000)
     }
 
     #[test]

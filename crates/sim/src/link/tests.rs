@@ -7,7 +7,6 @@ use super::{
     rate::TokenBucket,
     *,
 };
-use crate::packet::FlowId;
 
 const MILLI: u64 = 1_000_000;
 
@@ -16,18 +15,7 @@ fn at(nanos: u64) -> Timestamp {
 }
 
 fn packet(sequence: u64, bytes: u32) -> Packet {
-    Packet {
-        flow: FlowId(0),
-        bytes,
-        sequence,
-        sent: Timestamp::ZERO,
-        queued: Timestamp::ZERO,
-        queue_delay_ns: 0,
-        body: BodyId::NONE,
-        hop: 0,
-        corruption: 0,
-        ecn: Ecn::NotEct,
-    }
+    Packet { bytes, sequence, ..Packet::default() }
 }
 
 fn link(config: &LinkConfig, limit: Limit) -> Link {

@@ -140,10 +140,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-
-    fn ms(millis: u64) -> Timestamp {
-        Timestamp::from_nanos(millis * 1_000_000)
-    }
+    use crate::testing::at as ms;
 
     const fn span(millis: i64) -> TimeDelta {
         TimeDelta::from_millis(millis)

@@ -1,14 +1,10 @@
 use giusto_congestion::Cause;
 
 use super::*;
-use crate::packet::FlowId;
+use crate::{packet::FlowId, testing::at as ms};
 
 const FLOW: FlowId = FlowId(0);
 const ALL: Wanted = Wanted { delays: true, steps: false, max_columns: None };
-
-fn ms(millis: u64) -> Timestamp {
-    Timestamp::from_nanos(millis * 1_000_000)
-}
 
 fn tally(from: u64, to: u64) -> FlowTally {
     FlowTally::new(ms(from)..ms(to), ALL)

@@ -12,9 +12,10 @@ use crate::{
         queue::{DropTail, Limit},
         rate::RateProfile,
     },
-    packet::{BodyId, DropReason, FlowId, LinkId, Packet},
+    packet::{DropReason, FlowId, LinkId, Packet},
     random,
     simulation::Simulation,
+    testing::at as ms,
     trace::{Backlog, Event, Observer},
     traffic::{Departures, Pattern, Source},
 };
@@ -193,10 +194,6 @@ fn all_figures_of_a_link_are_of_its_window() {
     assert_eq!((none.flows[0].sent_packets, none.links[0].capacity_bps), (0, Some(8e6)));
 }
 
-fn ms(millis: u64) -> Timestamp {
-    Timestamp::from_nanos(millis * 1_000_000)
-}
-
 fn packet(sequence: u64, sent: u64) -> Packet {
     Packet {
         flow: FlowId(1),
@@ -205,10 +202,7 @@ fn packet(sequence: u64, sent: u64) -> Packet {
         sent: ms(sent),
         queued: ms(sent),
         queue_delay_ns: 2_000_000,
-        body: BodyId::NONE,
-        hop: 0,
-        corruption: 0,
-        ecn: Ecn::NotEct,
+        ..Packet::default()
     }
 }
 

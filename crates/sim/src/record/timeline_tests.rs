@@ -1,34 +1,19 @@
 use giusto_congestion::{Cause, Decision};
-use giusto_units::{DataRate, Ecn};
+use giusto_units::DataRate;
 
 use super::*;
 use crate::{
-    packet::BodyId,
     record::{FlowRecord, PlannedFlow, PlannedLink, Recorder, RunRecord},
     simulation::Simulation,
+    testing::at as ms,
     trace::{Event, Observer},
 };
 
 const LINK: LinkId = LinkId(0);
 const FLOW: FlowId = FlowId(1);
 
-fn ms(millis: u64) -> Timestamp {
-    Timestamp::from_nanos(millis * 1_000_000)
-}
-
 fn packet(flow: FlowId, sent: Timestamp) -> Packet {
-    Packet {
-        flow,
-        bytes: 100,
-        sequence: 0,
-        sent,
-        queued: sent,
-        queue_delay_ns: 3_000_000,
-        body: BodyId::NONE,
-        hop: 0,
-        corruption: 0,
-        ecn: Ecn::NotEct,
-    }
+    Packet { flow, bytes: 100, sent, queued: sent, queue_delay_ns: 3_000_000, ..Packet::default() }
 }
 
 fn backlog(packets: u64) -> Backlog {

@@ -4,11 +4,8 @@ use super::*;
 use crate::{
     record::MediaTimeline,
     scenario::{FlowSpec, LinkSpec, MediaSpec, Transfers, VideoSpec},
+    testing::at as ms,
 };
-
-fn ms(millis: u64) -> Timestamp {
-    Timestamp::from_nanos(millis * 1_000_000)
-}
 
 /// A record of 60 s with nine decisions, five of them until 12.3 s. In the second around it 250 kB are sent and 125 kB received.
 fn record() -> RunRecord {

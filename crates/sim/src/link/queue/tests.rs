@@ -7,7 +7,7 @@ use proptest::{collection::vec, prelude::*};
 
 use super::*;
 use crate::{
-    packet::{BodyId, Dropped, FlowId, Packet},
+    packet::{Dropped, FlowId, Packet},
     random,
 };
 
@@ -16,19 +16,7 @@ pub(super) fn at_micros(micros: u64) -> Timestamp {
 }
 
 pub(super) fn packet(flow: u32, sequence: u64, bytes: u32, ecn: Ecn) -> Packet {
-    let (sent, queued) = (Timestamp::ZERO, Timestamp::ZERO);
-    Packet {
-        flow: FlowId(flow),
-        bytes,
-        sequence,
-        sent,
-        queued,
-        queue_delay_ns: 0,
-        body: BodyId::NONE,
-        hop: 0,
-        corruption: 0,
-        ecn,
-    }
+    Packet { flow: FlowId(flow), bytes, sequence, ecn, ..Packet::default() }
 }
 
 #[derive(Debug, Clone)]

@@ -194,10 +194,7 @@ mod tests {
     use rand::{SeedableRng, rngs::StdRng};
 
     use super::*;
-
-    fn kbps(rate: u64) -> DataRate {
-        DataRate::from_bps(rate * 1000)
-    }
+    use crate::testing::kbps;
 
     fn sizes(bytes: &[u64]) -> Vec<DataSize> {
         bytes.iter().copied().map(DataSize::from_bytes).collect()

@@ -38,10 +38,7 @@ impl Lag {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn at(millis: u64) -> Timestamp {
-        Timestamp::from_nanos(millis * 1_000_000)
-    }
+    use crate::testing::at;
 
     #[test]
     fn a_request_takes_effect_after_the_lag() {

@@ -87,10 +87,7 @@ impl Reaction {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn at(millis: u64) -> Timestamp {
-        Timestamp::from_nanos(millis * 1_000_000)
-    }
+    use crate::testing::at;
 
     fn rates(meanwhile: Meanwhile) -> Vec<u64> {
         let mut reaction = Reaction::new(TimeDelta::from_millis(200), meanwhile, DataRate::from_bps(100));

@@ -5,12 +5,9 @@ use proptest::prelude::*;
 use rand::{SeedableRng, rngs::StdRng};
 
 use super::*;
+use crate::testing::kbps;
 
 const SOURCES: [&str; 7] = ["cbr", "audio", "perfect", "noisy", "statistical", "trace", "hybrid"];
-
-fn kbps(rate: u64) -> DataRate {
-    DataRate::from_bps(rate * 1000)
-}
 
 fn source(name: &str, start: Timestamp, seed: u64) -> Box<dyn MediaSource> {
     let rng = StdRng::seed_from_u64(seed);

@@ -316,7 +316,6 @@ mod tests {
     use giusto_units::TimeDelta;
 
     use super::*;
-    use crate::packet::BodyId;
 
     const MS: i64 = 1_000_000;
 
@@ -332,18 +331,7 @@ mod tests {
         }
 
         fn give(&mut self, at: i64, segment: Segment) -> Vec<Segment> {
-            let packet = Packet {
-                flow: FlowId(0),
-                bytes: segment.wire_bytes(),
-                sequence: 0,
-                sent: Timestamp::ZERO,
-                queued: Timestamp::ZERO,
-                queue_delay_ns: 0,
-                body: BodyId::NONE,
-                hop: 0,
-                corruption: 0,
-                ecn: Ecn::NotEct,
-            };
+            let packet = Packet { bytes: segment.wire_bytes(), ..Packet::default() };
             self.0.handle_packet(time(at), &packet, &Body::Tcp(segment));
             self.answers(at)
         }

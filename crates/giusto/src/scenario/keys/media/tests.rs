@@ -7,11 +7,10 @@ use giusto_sim::traffic::encoder::{
 use giusto_units::{DataSize, TimeDelta, Timestamp};
 
 use super::*;
-use crate::scenario::{Document, GiveUp, VideoStream, model::FlowKind};
-
-fn algorithm(name: &str) -> Algorithm {
-    name.parse().unwrap()
-}
+use crate::{
+    scenario::{Document, GiveUp, VideoStream, model::FlowKind},
+    testing::algorithm,
+};
 
 const HEAD: &str = "duration = \"100 s\"
 [[link]]

@@ -5,11 +5,7 @@ use giusto_sim::traffic::encoder::{AudioConfig, StatisticalConfig};
 use giusto_units::DataSize;
 
 use super::*;
-use crate::scenario::media::VideoSpec;
-
-fn algorithm(name: &str) -> Algorithm {
-    name.parse().unwrap()
-}
+use crate::{scenario::media::VideoSpec, testing::algorithm};
 
 fn check(media: &MediaSpec) -> Result<(), (&'static str, Option<usize>, String)> {
     validate(media)

@@ -17,7 +17,7 @@ use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
 
 use super::{Application, Flags, Receiver, Segment, Sender, Settings};
 use crate::{
-    packet::{BodyId, FlowId, Packet},
+    packet::{FlowId, Packet},
     traffic::{Agent, Body, Transmit},
 };
 
@@ -296,16 +296,5 @@ impl Network {
 }
 
 fn packet(segment: &Segment, ecn: Ecn) -> Packet {
-    Packet {
-        flow: FlowId(0),
-        bytes: segment.wire_bytes(),
-        sequence: 0,
-        sent: Timestamp::ZERO,
-        queued: Timestamp::ZERO,
-        queue_delay_ns: 0,
-        body: BodyId::NONE,
-        hop: 0,
-        corruption: 0,
-        ecn,
-    }
+    Packet { bytes: segment.wire_bytes(), ecn, ..Packet::default() }
 }
