@@ -1,17 +1,14 @@
 //! The two flows of a call in its record, one in each direction.
 
-use giusto_sim::{
-    link::Link,
-    packet::{FlowId, LinkId},
-    record::{PlannedFlow, RecordedRun},
-};
-use giusto_units::Timestamp;
-
-use super::side::{Received, SideConfig};
 use crate::{
     record::FlowRecord,
     run::media,
     scenario::{MediaSpec, feedback_name},
+};
+use giusto_sim::{
+    link::Link,
+    packet::{FlowId, LinkId},
+    record::RecordedRun,
 };
 
 /// The flows of a call in its record: media and feedback of each direction.
@@ -41,28 +38,8 @@ impl RecordedRun for Alone {
     }
 }
 
-/// The flows of the record: that of the caller's media first.
-pub(super) fn planned(
-    config: &SideConfig,
-    window: std::ops::Range<Timestamp>,
-    [outgoing, incoming]: [[FlowId; 2]; 2],
-) -> Vec<PlannedFlow> {
-    let own = config.sends.as_ref().map(|spec| (outgoing, (spec, spec.controller.name()), config.sources.0));
-    let far = config.receives.as_ref();
-    let far = far
-        .map(|Received { spec, controller, .. }| (incoming, (spec, controller.as_str()), config.sources.1));
-    let mut flows: Vec<_> = own.into_iter().chain(far).collect();
-    crate::order::sort_by_key(&mut flows, |(flow, ..)| *flow);
-    let flows = flows.into_iter().map(|([flow, answers], media, first)| PlannedFlow {
-        flow,
-        answers: Some(answers),
-        window: window.clone(),
-        about: about(media.0, media.1, flow == FORWARD[0], first),
-    });
-    flows.collect()
-}
-
-fn about(spec: &MediaSpec, controller: &str, is_forward: bool, first: u32) -> FlowRecord {
+/// What the record says of a flow at first; `first`: its first synchronisation source.
+pub(super) fn about(spec: &MediaSpec, controller: &str, is_forward: bool, first: u32) -> FlowRecord {
     let id = if is_forward { FORWARD_ID } else { REVERSE_ID };
     let (from, to) = if is_forward { ("caller", "listener") } else { ("listener", "caller") };
     FlowRecord {

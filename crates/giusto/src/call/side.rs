@@ -10,14 +10,14 @@ use giusto_session::{
 use giusto_sim::{
     packet::{DropReason, FlowId, LinkId, Packet},
     random,
-    record::{Cdf, RecordPlan, Recorder, RunRecord, TimelineOptions},
+    record::{Cdf, PlannedFlow, RecordPlan, Recorder, RunRecord, TimelineOptions},
     trace::{Backlog, Event, Note, Observer},
     traffic::{Agent, Body, Media, encoder::MediaSource},
 };
 use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
 
 use super::{
-    flows::{Alone, FORWARD, FORWARD_ID, REVERSE, REVERSE_ID, planned},
+    flows::{Alone, FORWARD, FORWARD_ID, REVERSE, REVERSE_ID, about},
     heard::{HeardVoice, VoiceMeter},
     known::{Losses, complete_received, complete_sent, ratio},
     save::{SaveTarget, SavedVideo, VideoSaver},
@@ -595,3 +595,24 @@ fn is_of_sender(kind: u8) -> bool {
 
 /// The gauge of a call's round-trip time.
 const RTT: &str = "rtt_ms";
+
+/// The flows of the record: that of the caller's media first.
+fn planned(
+    config: &SideConfig,
+    window: std::ops::Range<Timestamp>,
+    [outgoing, incoming]: [[FlowId; 2]; 2],
+) -> Vec<PlannedFlow> {
+    let own = config.sends.as_ref().map(|spec| (outgoing, (spec, spec.controller.name()), config.sources.0));
+    let far = config.receives.as_ref();
+    let far = far
+        .map(|Received { spec, controller, .. }| (incoming, (spec, controller.as_str()), config.sources.1));
+    let mut flows: Vec<_> = own.into_iter().chain(far).collect();
+    crate::order::sort_by_key(&mut flows, |(flow, ..)| *flow);
+    let flows = flows.into_iter().map(|([flow, answers], media, first)| PlannedFlow {
+        flow,
+        answers: Some(answers),
+        window: window.clone(),
+        about: about(media.0, media.1, flow == FORWARD[0], first),
+    });
+    flows.collect()
+}
