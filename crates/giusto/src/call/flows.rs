@@ -1,14 +1,15 @@
 //! The two flows of a call in its record, one in each direction.
 
-use crate::{
-    record::FlowRecord,
-    run::media,
-    scenario::{MediaSpec, feedback_name},
-};
 use giusto_sim::{
     link::Link,
     packet::{FlowId, LinkId},
     record::RecordedRun,
+};
+
+use crate::{
+    record::FlowRecord,
+    run::media,
+    scenario::{MediaSpec, feedback_name},
 };
 
 /// The flows of a call in its record: media and feedback of each direction.
