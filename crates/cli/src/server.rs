@@ -128,7 +128,7 @@ impl ServerArgs {
     ) -> anyhow::Result<T> {
         let (address, any) = self.listen_address(default)?;
         let mut opened = open(address);
-        if opened.is_err() && any {
+        if any && opened.as_ref().is_err_and(|error| binding(error) != Some(io::ErrorKind::AddrInUse)) {
             opened = open(SocketAddr::from((Ipv4Addr::UNSPECIFIED, address.port())));
         }
         opened.map_err(|error| match error {
@@ -260,6 +260,16 @@ impl Service {
         if self.printed.is_ok() {
             self.printed = printed;
         }
+    }
+}
+
+/// Why an address cannot be bound, if that is the error.
+fn binding(error: &RunError) -> Option<io::ErrorKind> {
+    match error {
+        RunError::Socket(SocketError::Bind { source, .. }) | RunError::Listen { source, .. } => {
+            Some(source.kind())
+        }
+        _ => None,
     }
 }
 

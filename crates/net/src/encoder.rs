@@ -184,7 +184,8 @@ impl EncoderProcess {
         };
         process.send(EncoderCommand::Rate(config.limits.clamp(config.start_rate)));
         let waited = codec_known.recv_timeout(CODEC_TIMEOUT.to_std());
-        let codec = match (locked(&process.state).codec, waited) {
+        let codec = locked(&process.state).codec;
+        let codec = match (codec, waited) {
             (Some(codec), _) => codec,
             (None, Err(RecvTimeoutError::Timeout)) => {
                 return Err(EncoderError::Nothing(CODEC_TIMEOUT, process.last_line()));

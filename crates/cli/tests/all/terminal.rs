@@ -2,7 +2,7 @@
 
 use std::{
     io::{BufRead, BufReader},
-    net::{TcpListener, UdpSocket},
+    net::{Ipv6Addr, SocketAddr, TcpListener, UdpSocket},
     process::Stdio,
     time::{Duration, Instant},
 };
@@ -12,6 +12,7 @@ use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
+use socket2::{Domain, Socket, Type};
 
 /// Media, TCP and voice that share a link.
 const SHARED: &str = r#"duration = "6 s"
@@ -199,6 +200,25 @@ fn a_port_in_use_is_wrong_usage_in_all_commands() {
         assert_eq!(output.status.code(), Some(2), "{args:?}: {error}");
         assert!(error.contains("error: ") && error.contains("Address already in use"), "{args:?}: {error}");
     }
+}
+
+/// All addresses were asked for: those of IPv4 alone would miss what comes by IPv6.
+#[test]
+fn a_port_that_is_taken_in_ipv6_alone_is_in_use() {
+    let taken = Socket::new(Domain::IPV6, Type::DGRAM, None).and_then(|socket| {
+        socket.set_only_v6(true)?;
+        socket.bind(&SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)).into())?;
+        Ok(socket)
+    });
+    let Ok(taken) = taken else {
+        println!("SKIPPED a_port_that_is_taken_in_ipv6_alone_is_in_use: there is no IPv6");
+        return;
+    };
+    let port = taken.local_addr().unwrap().as_socket().unwrap().port().to_string();
+    let output = Folder::with(SHARED).run(&["recv", "--port", &port, "--duration", "1s"]);
+    let error = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{error}");
+    assert!(error.contains(&format!("cannot bind to [::]:{port}")), "{error}");
 }
 
 #[test]

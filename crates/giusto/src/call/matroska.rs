@@ -150,12 +150,10 @@ impl Matroska {
             }
             payload = with_lengths(nal_units(&payload));
         }
-        if track == Track::Video && self.codec == Some(VideoCodec::Av1) {
-            if self.parameters.is_empty() {
-                self.parameters = av1_configuration(&payload)
-                    .filter(|record| record.len() <= PARAMETERS_ROOM)
-                    .unwrap_or_default();
-            }
+        if track == Track::Video && self.codec == Some(VideoCodec::Av1) && self.parameters.is_empty() {
+            self.parameters = av1_configuration(&payload)
+                .filter(|record| record.len() <= PARAMETERS_ROOM)
+                .unwrap_or_default();
         }
         if self.cluster.first().is_some_and(|first| (at_ms - first.at_ms).abs() >= CLUSTER_MS) {
             self.end_cluster(out);

@@ -45,7 +45,7 @@ const PART_BITS: u32 = 16;
 
 /// How often one who waits looks again before it sleeps. Waking it takes longer than most waits, but a processor that somebody else
 /// needs must not be kept for longer.
-const SPINS: u32 = 2_000;
+const SPINS: u32 = 10_000;
 
 /// The parts and what is to be done with them. Nobody waits for a lock: each part is taken once in a step.
 #[derive(Debug)]

@@ -4,9 +4,8 @@ use std::{
     io::{self, Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicUsize, Ordering},
-        mpsc,
     },
     thread,
     time::Duration,
@@ -69,7 +68,8 @@ impl TcpServer {
     /// has ended.
     pub fn run(&self, stop: &AtomicBool, mut on_turn: impl FnMut(Option<TcpServed>) -> bool) {
         let (halt, open) = (AtomicBool::new(false), Arc::new(AtomicUsize::new(0)));
-        let (ended, served) = mpsc::channel();
+        let ended = Mutex::new(Vec::new());
+        let take_ended = || std::mem::take(&mut *ended.lock().unwrap_or_else(PoisonError::into_inner));
         thread::scope(|scope| {
             let mut goes_on = true;
             while goes_on && !stop.load(Ordering::Relaxed) {
@@ -79,13 +79,11 @@ impl TcpServer {
                         continue;
                     }
                     open.fetch_add(1, Ordering::Relaxed);
-                    let (ended, halt) = (ended.clone(), &halt);
+                    let (ended, halt) = (&ended, &halt);
                     let open_there = Arc::clone(&open);
                     let serving = thread::Builder::new().spawn_scoped(scope, move || {
-                        if let Some(served) = serve(stream, from, halt) {
-                            // The receiver lives as long as this thread.
-                            let _ = ended.send(served);
-                        }
+                        let served = serve(stream, from, halt);
+                        ended.lock().unwrap_or_else(PoisonError::into_inner).extend(served);
                         open_there.fetch_sub(1, Ordering::Relaxed);
                     });
                     if serving.is_err() {
@@ -93,8 +91,8 @@ impl TcpServer {
                         open.fetch_sub(1, Ordering::Relaxed);
                     }
                 }
-                while let Ok(one) = served.try_recv() {
-                    goes_on &= on_turn(Some(one));
+                for served in take_ended() {
+                    goes_on &= on_turn(Some(served));
                 }
                 goes_on = goes_on && on_turn(None);
                 if goes_on {
@@ -103,7 +101,7 @@ impl TcpServer {
             }
             halt.store(true, Ordering::Relaxed);
         });
-        while let Ok(served) = served.try_recv() {
+        for served in take_ended() {
             on_turn(Some(served));
         }
     }
