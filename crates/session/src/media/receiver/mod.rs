@@ -115,7 +115,7 @@ impl MediaReceiver {
     ///
     /// # Errors
     ///
-    /// With [`FeedbackKind::ReceiverEstimate`], a constant of
+    /// With [`FeedbackKind::ReceiverEstimate`](giusto_congestion::FeedbackKind::ReceiverEstimate), a constant of
     /// [`receive_side`](MediaReceiverConfig::receive_side) is out of range.
     pub fn new(mut config: MediaReceiverConfig) -> Result<Self, DelayConfigError> {
         config.report_interval = config.report_interval.max(MIN_REPORT_INTERVAL);
@@ -148,7 +148,7 @@ impl MediaReceiver {
         self.sources.figures()
     }
 
-    /// The latest decision about its estimate, with [`FeedbackKind::ReceiverEstimate`].
+    /// The latest decision about its estimate, with [`FeedbackKind::ReceiverEstimate`](giusto_congestion::FeedbackKind::ReceiverEstimate).
     pub fn decision(&self) -> Option<&Decision> {
         self.reporter.decision()
     }
