@@ -21,7 +21,7 @@ mod merge;
 use std::{
     net::{Ipv4Addr, SocketAddr},
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering::Relaxed},
         mpsc,
     },
@@ -142,22 +142,26 @@ pub fn run(
     };
     let settings = CallSettings { began: Some(began), ..settings() };
 
+    let relay_at = Mutex::new(None);
     let parts: Result<_, LiveError> = thread::scope(|scope| {
-        let (announce, ready) = mpsc::channel();
+        let (announce, ready) = mpsc::channel::<()>();
         let relay = scope.spawn({
-            let (links, options) = (&links, &options);
+            let (links, options, relay_at) = (&links, &options, &relay_at);
             move || {
                 let ready = |ready: &Ready| {
                     if let Ready::Relay(listen) = ready {
+                        *relay_at.lock().unwrap_or_else(PoisonError::into_inner) = listen.first().copied();
                         // Nobody listens any more if the run has failed.
-                        let _ = announce.send(listen.first().copied());
+                        let _ = announce.send(());
                     }
                 };
                 link::relay(links, &[pair], options, ready, |_| ())
             }
         });
         let call = || -> Result<_, LiveError> {
-            let to = ready.recv().ok().flatten().ok_or(LiveError::Incomplete("relay"))?;
+            let _ = ready.recv();
+            let to = relay_at.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let to = to.ok_or(LiveError::Incomplete("relay"))?;
             let caller = Caller::open(to, plan, settings)?;
             let abort = AtomicBool::new(false);
             thread::scope(|scope| {

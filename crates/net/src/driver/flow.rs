@@ -113,7 +113,7 @@ impl<'a> Running<'a> {
     /// One of so many streams of a thread.
     pub(super) fn new(flow: Flow<'a>, streams: usize) -> Self {
         /// All streams have so many samples together as one: each wakes the thread that reads it.
-        const SAMPLES: TimeDelta = TimeDelta::from_millis(50);
+        const SAMPLES: TimeDelta = TimeDelta::from_millis(250);
         let outcome = FlowOutcome {
             packets: 0,
             unsent_packets: 0,
