@@ -1,4 +1,4 @@
-//! What a controller written in Python is told, and what it returns.
+//! The values that the engine passes to a controller written in Python, and those that it returns.
 
 use giusto_congestion::{self as congestion, Extension, nada::RateMode};
 use giusto_units::{DataRate, Ecn, TimeDelta};

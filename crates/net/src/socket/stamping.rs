@@ -161,13 +161,22 @@ impl Card {
             (None, Some(peer)) => vec![name_of(interface_to(peer.ip()).ok()?)?],
             (None, None) => if_nameindex().ok()?.iter().filter_map(|each| name_of(each.index())).collect(),
         };
-        let mut cards = names.iter().filter_map(|name| Self::open(socket, name));
+        let mut cards = names.iter().filter_map(|name| {
+            let found = card::abilities(socket, name).ok().filter(|found| found.clock >= 0)?;
+            Some((name, found))
+        });
+        let (name, found) = cards.next()?;
         // The kernel gives the times of several clocks to one socket, and one zero to none.
-        cards.next().filter(|_| cards.next().is_none())
+        if cards.next().is_some() {
+            return None;
+        }
+        Self::open(socket, name, found)
     }
 
-    fn open(socket: BorrowedFd<'_>, name: &str) -> Option<Self> {
-        let found = card::abilities(socket, name).ok().filter(|found| found.clock >= 0)?;
+    /// Opens the clock before the card is set, which outlasts this process.
+    fn open(socket: BorrowedFd<'_>, name: &str, found: Abilities) -> Option<Self> {
+        let clock = File::open(format!("/dev/ptp{}", found.clock)).ok()?;
+        let first = card::read_clock(&clock).ok()?;
         // An old driver does not say what it is set to.
         let unset = Setting { transmit: TRANSMIT_OFF, receive: FILTER_NONE };
         let now = card::setting(socket, name).unwrap_or(unset);
@@ -176,8 +185,6 @@ impl Card {
         if !choice.receives && !choice.transmits {
             return None;
         }
-        let clock = File::open(format!("/dev/ptp{}", found.clock)).ok()?;
-        let first = card::read_clock(&clock).ok()?;
         Some(Self {
             counts: Arc::new(CardStamps::new(format!("{name} (ptp{})", found.clock))),
             index: if_nametoindex(name).unwrap_or(0),
