@@ -8,6 +8,7 @@ use std::{
     },
 };
 
+use giusto_session::probe::wire::ArrivalStamps;
 use giusto_units::TimeDelta;
 use nix::{sys::utsname::uname, time::ClockId};
 use serde::{Serialize, Serializer};
@@ -139,6 +140,22 @@ impl fmt::Display for Stamper {
     }
 }
 
+impl Stamper {
+    /// The same for a report, which names no interface.
+    pub(crate) fn of_arrivals(&self) -> ArrivalStamps {
+        match self {
+            Self::Program => ArrivalStamps::Program,
+            Self::Kernel => ArrivalStamps::Kernel,
+            Self::Card(card) => match (card.stamped.load(Relaxed), card.arrived.load(Relaxed)) {
+                (0, 1..) => ArrivalStamps::Kernel,
+                (stamped, messages) => {
+                    ArrivalStamps::Card { messages, by_kernel: messages.saturating_sub(stamped) }
+                }
+            },
+        }
+    }
+}
+
 impl PartialEq for Stamper {
     fn eq(&self, other: &Self) -> bool {
         self.to_string() == other.to_string()
@@ -200,9 +217,11 @@ mod tests {
         let said = || Stamper::Card(Arc::clone(&counts)).to_string();
         assert_eq!(said(), "card eth0 (ptp0)");
         counts.add(3, 0);
-        assert_eq!(said(), "kernel", "its driver stamps nothing");
+        let told = || Stamper::Card(Arc::clone(&counts)).of_arrivals().to_string();
+        assert_eq!([said(), told()], ["kernel", "kernel"], "its driver stamps nothing");
         counts.add(7, 7);
         assert_eq!(said(), "card eth0 (ptp0), 3 of 10 by the kernel");
+        assert_eq!(told(), "card, 3 of 10 by the kernel", "the far end need not know the interface");
         assert_eq!([Stamper::Kernel, Stamper::Program].map(|by| by.to_string()), ["kernel", "program"]);
     }
 

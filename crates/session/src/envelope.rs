@@ -15,6 +15,9 @@ pub const MAX_MESSAGE_BYTES: usize = 1200;
 /// The same of a datagram that arrives: probes of the path's MTU are padded to their size.
 const MAX_PROBE_BYTES: usize = 65_507;
 
+/// Fields that were added at the end of a message which is not padded take so many zeros where they are unknown.
+const NEW_FIELDS_BYTES: usize = 1;
+
 /// The bytes of a control message before the encoded message.
 pub(crate) const CONTROL_HEADER_BYTES: usize = 8;
 
@@ -102,7 +105,15 @@ pub(crate) fn decode<M: DeserializeOwned>(datagram: &[u8]) -> Result<M, WireErro
 }
 
 fn message<M: DeserializeOwned>(body: &[u8]) -> Result<M, WireError> {
-    postcard::take_from_bytes(body).map(|(message, _padding)| message).map_err(|_| WireError::Malformed)
+    let read = |body: &[u8]| postcard::take_from_bytes(body).map(|(message, _padding)| message);
+    match read(body) {
+        // An older end does not know the last fields, and pads only requests.
+        Err(postcard::Error::DeserializeUnexpectedEnd) if body.len() <= MAX_MESSAGE_BYTES => {
+            read(&[body, &[0; NEW_FIELDS_BYTES]].concat())
+        }
+        outcome => outcome,
+    }
+    .map_err(|_| WireError::Malformed)
 }
 
 /// A control message of this kind with authentication that has not been verified yet.

@@ -14,7 +14,7 @@ use giusto_net::{
 use giusto_session::probe::{
     Ended, HandshakeFlood, LocalClock, Receiver, ReceiverConfig, ReceiverEvent, SenderConfig, Stream,
     StreamId,
-    wire::{ReverseLimits, SenderFigures, StreamFormat, StreamRequest},
+    wire::{ArrivalStamps, ReverseLimits, SenderFigures, StreamFormat, StreamRequest},
 };
 use giusto_units::{TimeDelta, Timestamp};
 use rand::{TryRng, rngs::SysRng};
@@ -301,7 +301,7 @@ fn paths(stream: &Stream, summary: &StreamSummary) -> Vec<PathFigures> {
 
 /// The result of a stream as the receiver knows it.
 pub fn result(stream: &mut Stream, cpu_ratio: Option<f32>, granted: &Granted) -> RunResult {
-    let report = stream.report(cpu_ratio);
+    let report = stream.report(cpu_ratio, ArrivalStamps::Unknown);
     let unknown = || RunResult { strategy: "unknown".to_owned(), ..RunResult::default() };
     let mut result = stream.request().map_or_else(unknown, RunResult::requested);
     result.add_received(&report.summary);

@@ -25,7 +25,7 @@ use giusto_session::{
     path_mtu::PathMtuFigures,
     probe::{
         FarEndReports, SenderConfig, SenderError, SenderEvent, SenderReports,
-        wire::{LastReport, Report, SenderFigures, StreamFormat, StreamToken, WakeLatency},
+        wire::{ArrivalStamps, LastReport, Report, SenderFigures, StreamFormat, StreamToken, WakeLatency},
     },
 };
 use giusto_units::{DataSize, TimeDelta, Timestamp};
@@ -215,7 +215,11 @@ impl Transmission {
         result.mtu_discovery = stream.mtu_discovery.as_ref().map(Into::into);
         result.fragments_per_packet = stream.path_mtu.and_then(|mtu| plan.fragments(mtu));
         let departure_timestamps = lag.map(|lag| lag.stamped_by.clone());
-        result.system = Some(SystemGranted { departure_timestamps, ..self.system(plan) });
+        let there = stream.report.as_ref().map(|report| report.stamps);
+        let far_receive_timestamps =
+            there.filter(|by| *by != ArrivalStamps::Unknown).map(|by| by.to_string());
+        result.system =
+            Some(SystemGranted { departure_timestamps, far_receive_timestamps, ..self.system(plan) });
         result.clock = stream.clock.as_ref().map(Into::into);
         result.round_trip_ms = Quantiles::millis(&stream.rtts);
         result.far_end.clone_from(&stream.far_end);

@@ -45,6 +45,9 @@ pub const RUN: &[Run] = &[
         .defined("All bytes / (last − first), as some tools count."),
     Run::new("schedule_error_us", "schedule error", Read::Quantiles(1.0, |run| run.schedule_error_us))
         .defined("Deviation of a departure from its scheduled time, without sign, read just before the send call by the sender's clock."),
+    Run::new("departure_lag_us", "departure lag", Read::Quantiles(1.0, |run| run.departure_lag_us.unwrap_or_default()))
+        .defined("From the time that a datagram carries until the driver or the card sent it, of samples; part of the one-way delay.")
+        .rare(),
     Run::new("gap_error_us", "gap error", Read::Quantiles(1.0, |run| run.gap_error_us))
         .defined("Deviation of an inter-arrival gap from size / rate, without sign, between successive sequence numbers, by the receiving kernel's clock."),
     Run::new("jitter_ms", "jitter (RFC 3550)", Read::Time(|run| run.jitter_ms))

@@ -50,8 +50,9 @@ fn departures(run: &RunResult) -> Option<String> {
 fn clocks(run: &RunResult) -> Option<String> {
     let system = run.system.as_ref()?;
     let arrivals = system.receive_timestamps.as_deref();
+    let there = system.far_receive_timestamps.as_deref();
     let departures = system.departure_timestamps.as_deref();
-    if [arrivals, departures].into_iter().flatten().all(|by| by == "kernel") {
+    if [arrivals, there, departures].into_iter().flatten().all(|by| by == "kernel") {
         return None;
     }
     let lag = run.departure_lag_us.unwrap_or_default();
@@ -59,8 +60,9 @@ fn clocks(run: &RunResult) -> Option<String> {
         let us = |value| or_unknown(value, time_us);
         format!("departures {} median, {} p99 after their time by {by}", us(lag.p50), us(lag.p99))
     });
+    let there = there.map(|by| format!("arrivals there by {by}"));
     let came = arrivals.map(|by| format!("arrivals here by {by}"));
-    Some([came, left].into_iter().flatten().collect::<Vec<_>>().join("; "))
+    Some([there, came, left].into_iter().flatten().collect::<Vec<_>>().join("; "))
 }
 
 const UNMEASURED: &str = "unknown: not measured";
@@ -275,6 +277,13 @@ mod tests {
             "arrivals here by card eth0 (ptp0); departures 2.0 µs median, 9.5 µs p99 after their time by kernel\n"
         );
         assert_eq!(by("program", None).unwrap(), "arrivals here by program\n");
+        let [receive_timestamps, far_receive_timestamps] =
+            ["kernel", "card, 3 of 10 by the kernel"].map(|by| Some(by.to_owned()));
+        let system = SystemGranted { receive_timestamps, far_receive_timestamps, ..SystemGranted::default() };
+        assert_eq!(
+            clocks(&RunResult { system: Some(system), ..run() }).as_deref(),
+            Some("arrivals there by card, 3 of 10 by the kernel; arrivals here by kernel")
+        );
     }
 
     #[test]

@@ -186,6 +186,7 @@ impl<'a> ReceiveDriver<'a> {
     }
 
     fn state_busyness(&self, receiver: &mut Receiver) {
+        receiver.set_stamps(self.socket.arrivals_by().of_arrivals());
         let (since, cpu) = self.busy;
         let passed = self.clock.now() - since;
         if passed > TimeDelta::ZERO {

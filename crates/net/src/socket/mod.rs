@@ -7,6 +7,7 @@ mod config;
 mod departures;
 mod errors;
 mod launch;
+mod lending;
 mod mtu;
 mod multicast;
 mod path;
@@ -293,11 +294,15 @@ impl UdpSocket {
 
     /// What the kernel granted. The fields about the thread are not known to a socket.
     pub fn granted(&self) -> Granted {
-        let mut granted = self.granted.clone();
-        if let Some(card) = self.card().filter(|card| card.receives()) {
-            granted.receive_timestamps = Stamper::Card(Arc::clone(&card.counts));
+        Granted { receive_timestamps: self.arrivals_by(), ..self.granted.clone() }
+    }
+
+    /// What timestamps arrivals.
+    pub(crate) fn arrivals_by(&self) -> Stamper {
+        match self.card().filter(|card| card.receives()) {
+            Some(card) => Stamper::Card(Arc::clone(&card.counts)),
+            None => self.granted.receive_timestamps.clone(),
         }
-        granted
     }
 
     /// The card whose stamps the socket uses.

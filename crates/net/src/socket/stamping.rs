@@ -12,7 +12,11 @@ use std::{
 use giusto_units::NANOS_PER_SECOND;
 use nix::net::if_::{if_indextoname, if_nameindex, if_nametoindex};
 
-use super::{SocketConfig, launch::interface_to};
+use super::{
+    SocketConfig,
+    launch::interface_to,
+    lending::{Cards, LOANS, Lent, Machine, Use},
+};
 use crate::{
     Clock,
     sys::card::{self, Abilities, FILTER_ALL, FILTER_NONE, Reading, Setting, TRANSMIT_OFF, TRANSMIT_ON},
@@ -146,6 +150,18 @@ pub(super) struct Card {
     choice: Choice,
     clock: File,
     line: Mutex<Line>,
+    /// Puts the setting of the card back.
+    _held: Option<Use<'static, Machine>>,
+}
+
+/// The name of a card in results: its interface and clock, and whether it was set to stamp.
+fn said<C: Cards>(interface: &str, clock: i32, lent: &Lent<'_, C>) -> String {
+    let set = match (lent.changed, lent.held.is_some()) {
+        (false, _) => "",
+        (true, true) => ", turned on for this run",
+        (true, false) => ", turned on and left on",
+    };
+    format!("{interface} (ptp{clock}{set})")
 }
 
 impl Card {
@@ -170,23 +186,23 @@ impl Card {
         if cards.next().is_some() {
             return None;
         }
-        Self::open(socket, name, found)
+        Self::open(name, found)
     }
 
-    /// Opens the clock before the card is set, which outlasts this process.
-    fn open(socket: BorrowedFd<'_>, name: &str, found: Abilities) -> Option<Self> {
+    /// Opens the clock before the card is set.
+    fn open(name: &str, found: Abilities) -> Option<Self> {
         let clock = File::open(format!("/dev/ptp{}", found.clock)).ok()?;
         let first = card::read_clock(&clock).ok()?;
         // An old driver does not say what it is set to.
         let unset = Setting { transmit: TRANSMIT_OFF, receive: FILTER_NONE };
-        let now = card::setting(socket, name).unwrap_or(unset);
-        let set = wanted(&found, now).and_then(|best| card::set(socket, name, best).ok());
-        let choice = choose(&found, set.unwrap_or(now));
+        let lent = LOANS.lend(name, unset, |now| wanted(&found, now));
+        let choice = choose(&found, lent.now);
         if !choice.receives && !choice.transmits {
             return None;
         }
         Some(Self {
-            counts: Arc::new(CardStamps::new(format!("{name} (ptp{})", found.clock))),
+            counts: Arc::new(CardStamps::new(said(name, found.clock, &lent))),
+            _held: lent.held,
             index: if_nametoindex(name).unwrap_or(0),
             choice,
             clock,
@@ -312,6 +328,16 @@ pub(super) mod tests {
             // What is cut off is not there.
             assert_eq!(departed(Control::recorded(&whole[..length]).messages()), None, "{length}");
         }
+    }
+
+    #[test]
+    fn what_was_set_on_a_card_is_said() {
+        let of = |changed, held| {
+            let now = Setting { transmit: TRANSMIT_ON, receive: FILTER_ALL };
+            said("eth0", 2, &Lent::<Machine> { now, changed, held })
+        };
+        assert_eq!(of(false, None), "eth0 (ptp2)");
+        assert_eq!(of(true, None), "eth0 (ptp2, turned on and left on)");
     }
 
     #[test]

@@ -27,8 +27,8 @@ use super::{
     stream::{Ended, Stream},
     transmit::Transmit,
     wire::{
-        self, DataHeader, Kind, MAX_MESSAGE_BYTES, Message, SenderFigures, StreamFormat, StreamRequest,
-        StreamToken, WireError,
+        self, ArrivalStamps, DataHeader, Kind, MAX_MESSAGE_BYTES, Message, SenderFigures, StreamFormat,
+        StreamRequest, StreamToken, WireError,
     },
 };
 use moves::{Move, token_of};
@@ -218,6 +218,7 @@ pub struct Receiver {
     counters: Counters,
     kernel_dropped: u64,
     cpu_ratio: Option<f32>,
+    stamps: ArrivalStamps,
     latest: Timestamp,
 }
 
@@ -245,6 +246,7 @@ impl Receiver {
             counters: Counters::default(),
             kernel_dropped: 0,
             cpu_ratio: None,
+            stamps: ArrivalStamps::Unknown,
             latest: Timestamp::ZERO,
         }
     }
@@ -272,6 +274,11 @@ impl Receiver {
     /// The CPU utilisation of the receiving thread that was set.
     pub fn cpu_ratio(&self) -> Option<f32> {
         self.cpu_ratio
+    }
+
+    /// What times the arrivals; in each report.
+    pub fn set_stamps(&mut self, stamps: ArrivalStamps) {
+        self.stamps = stamps;
     }
 
     /// The socket has dropped so many messages so far, by [`Inbound::kernel_dropped`], or now that it is empty.
@@ -403,7 +410,7 @@ impl Receiver {
                 over.push((*from, limit));
             } else if stream.token.is_some() && stream.next_report <= now {
                 stream.next_report = now + self.config.report_interval;
-                send_report(&mut self.outbox, stream, self.cpu_ratio);
+                send_report(&mut self.outbox, stream, self.cpu_ratio, self.stamps);
             }
         }
         for from in left {
@@ -425,7 +432,7 @@ impl Receiver {
             if let Some(bytes) = stream.last_rtcp(self.latest, &self.reporter) {
                 send_rtcp(&mut self.outbox, &mut self.rtcp_outbox, &mut stream, bytes);
             }
-            send_report(&mut self.outbox, &mut stream, self.cpu_ratio);
+            send_report(&mut self.outbox, &mut stream, self.cpu_ratio, self.stamps);
             self.events.push_back(ReceiverEvent::Closed(id, Box::new(stream)));
         }
         (self.config.max_streams, self.config.max_reverse) = (0, 0);
@@ -561,7 +568,8 @@ impl Receiver {
         let Some((id, mut stream)) = self.streams.remove(&from) else { return };
         self.end(&mut stream, why, figures);
         let report = stream.token.map(|token| {
-            let report = Message::Report { token, report: Box::new(stream.report(self.cpu_ratio)) };
+            let report =
+                Message::Report { token, report: Box::new(stream.report(self.cpu_ratio, self.stamps)) };
             encode(&mut stream, &report)
         });
         let report = report.unwrap_or_default();
@@ -596,9 +604,14 @@ impl Receiver {
     }
 }
 
-fn send_report(outbox: &mut VecDeque<Transmit>, stream: &mut Stream, cpu_ratio: Option<f32>) {
+fn send_report(
+    outbox: &mut VecDeque<Transmit>,
+    stream: &mut Stream,
+    cpu_ratio: Option<f32>,
+    stamps: ArrivalStamps,
+) {
     if let Some(token) = stream.token {
-        let report = Box::new(stream.report(cpu_ratio));
+        let report = Box::new(stream.report(cpu_ratio, stamps));
         let bytes = encode(stream, &Message::Report { token, report });
         send_within_credit(outbox, stream, bytes);
     }

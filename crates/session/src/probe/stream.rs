@@ -24,8 +24,8 @@ use super::{
     media_clock::MediaClock,
     reception::ReceptionReports,
     wire::{
-        self, ClockIdentity, DataHeader, Kind, LastReport, PathEstimate, Report, SenderFigures, StreamFormat,
-        StreamLimit, StreamRequest, StreamToken, VoiceReport, WireError,
+        self, ArrivalStamps, ClockIdentity, DataHeader, Kind, LastReport, PathEstimate, Report,
+        SenderFigures, StreamFormat, StreamLimit, StreamRequest, StreamToken, VoiceReport, WireError,
     },
 };
 use crate::handshakes::HandshakeFlood;
@@ -442,7 +442,7 @@ impl Stream {
     }
 
     /// The measurements so far.
-    pub fn report(&mut self, cpu_ratio: Option<f32>) -> Report {
+    pub fn report(&mut self, cpu_ratio: Option<f32>, stamps: ArrivalStamps) -> Report {
         self.reports = self.reports.wrapping_add(1);
         let mut summary = self.meter.summary();
         summary.kernel_dropped_packets = self.kernel_dropped_packets();
@@ -459,6 +459,7 @@ impl Stream {
             summary,
             voice: self.voice(),
             cpu_ratio,
+            stamps,
         }
     }
 

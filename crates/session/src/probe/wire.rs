@@ -34,8 +34,9 @@ mod types;
 use serde::{Deserialize, Serialize};
 
 pub use types::{
-    ClockIdentity, LastReport, MachineProof, PacingNote, PathEstimate, Refusal, Report, ReverseLimits,
-    SenderFigures, StreamFormat, StreamLimit, StreamRequest, TimeKeeping, VoiceReport, WakeLatency,
+    ArrivalStamps, ClockIdentity, LastReport, MachineProof, PacingNote, PathEstimate, Refusal, Report,
+    ReverseLimits, SenderFigures, StreamFormat, StreamLimit, StreamRequest, TimeKeeping, VoiceReport,
+    WakeLatency,
 };
 
 pub use crate::{
@@ -410,6 +411,39 @@ mod tests {
             assert_eq!(Message::decode(&bytes), Err(WireError::Corrupt), "bit {bit}");
             bytes[bit / 8] ^= 1 << (bit % 8);
         }
+    }
+
+    /// A report of a release whose last field was `cpu_ratio`, and one of a later release.
+    #[test]
+    fn reports_with_fewer_and_with_more_fields_are_read() {
+        let stream = giusto_measure::StreamMeter::new(&giusto_measure::MeterConfig::default()).summary();
+        let report = |stamps| {
+            let report = Report {
+                number: 1,
+                last: None,
+                summary: stream.clone(),
+                voice: None,
+                cpu_ratio: Some(0.5),
+                stamps,
+            };
+            Message::Report { token: StreamToken(9), report: Box::new(report) }
+        };
+        let checked = |mut bytes: Vec<u8>| {
+            seal(&mut bytes);
+            bytes
+        };
+        let told = report(ArrivalStamps::Card { messages: 700, by_kernel: 3 });
+        let whole = told.encode(0);
+        assert_eq!(Message::decode(&whole).as_ref(), Ok(&told));
+        assert_eq!(Message::decode(&checked([whole, vec![7; 20]].concat())), Ok(told));
+        let unknown = report(ArrivalStamps::Unknown);
+        let whole = unknown.encode(0);
+        for padding in [0, 5] {
+            let old = [&whole[..whole.len() - 1], &vec![0; padding]].concat();
+            assert_eq!(Message::decode(&checked(old)).as_ref(), Ok(&unknown));
+        }
+        let cut = whole[..whole.len() - 2].to_vec();
+        assert_eq!(Message::decode(&checked(cut)), Err(WireError::Malformed), "less than any release wrote");
     }
 
     #[test]

@@ -372,9 +372,12 @@ pub struct SystemGranted {
     pub receive_buffer_asked_bytes: Option<u64>,
     /// The granted receive buffer, in bytes.
     pub receive_buffer_bytes: Option<u64>,
-    /// What timestamps arrivals: `card` with the interface and its clock, `kernel` or `program`. Where the other end measured, its
-    /// own figures say so; this is of the messages that came back.
+    /// What timestamps arrivals: `card` with the interface and its clock, `kernel` or `program`. Where the other end measured, this is
+    /// of the messages that came back.
     pub receive_timestamps: Option<String>,
+    /// The same of the other end that measured: `card`, `kernel` or `program`; `None` where it does not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub far_receive_timestamps: Option<String>,
     /// What timestamped the departures of `departure_lag_us`: `card` with the interface and its clock, or `kernel`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub departure_timestamps: Option<String>,

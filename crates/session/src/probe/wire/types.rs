@@ -192,6 +192,39 @@ pub struct Report {
     /// CPU time of the receiving thread divided by the time since the stream began; the thread serves all
     /// streams.
     pub cpu_ratio: Option<f32>,
+    /// What timed the arrivals. From here on a receiver may not know the fields.
+    pub stamps: ArrivalStamps,
+}
+
+/// What timed the arrivals at a receiver.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ArrivalStamps {
+    /// The receiver does not say.
+    #[default]
+    Unknown,
+    /// The program, when it read them.
+    Program,
+    /// The kernel.
+    Kernel,
+    /// The network card, and the kernel where it did not.
+    Card {
+        /// Messages of the socket so far.
+        messages: u64,
+        /// Those of them that the kernel stamped.
+        by_kernel: u64,
+    },
+}
+
+impl fmt::Display for ArrivalStamps {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown => f.pad("unknown"),
+            Self::Program => f.pad("program"),
+            Self::Kernel => f.pad("kernel"),
+            Self::Card { by_kernel: 0, .. } => f.pad("card"),
+            Self::Card { messages, by_kernel } => write!(f, "card, {by_kernel} of {messages} by the kernel"),
+        }
+    }
 }
 
 /// Why a report is the last one.
