@@ -72,8 +72,16 @@ pub(crate) fn print_text(text: &str) -> anyhow::Result<()> {
 ///
 /// Where standard output cannot be written.
 pub(crate) fn print_live(text: &str) -> anyhow::Result<bool> {
-    let mut out = io::stdout().lock();
-    match writeln!(out, "{}", text.trim_end()).and_then(|()| out.flush()) {
+    shown(writeln!(io::stdout().lock(), "{}", text.trim_end()))
+}
+
+/// Whether standard output is open, after `written` has gone there.
+///
+/// # Errors
+///
+/// Where it cannot be written.
+pub(crate) fn shown(written: io::Result<()>) -> anyhow::Result<bool> {
+    match written.and_then(|()| io::stdout().flush()) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
         Err(error) => Err(anyhow::Error::from(error).context("standard output cannot be written")),

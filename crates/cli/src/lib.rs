@@ -186,9 +186,11 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
             return ExitCode::from(2);
         }
         Err(help) => {
-            // Help and version. A closed pipe is no error.
-            let _ = help.print();
-            return ExitCode::SUCCESS;
+            // Help and version.
+            return match console::shown(help.print()) {
+                Ok(_) => ExitCode::SUCCESS,
+                Err(error) => failed(&error),
+            };
         }
     };
     if let Command::Link(args) = &cli.command

@@ -445,10 +445,24 @@ fn a_closed_pipe_ends_a_live_run() {
         drop((child.stdout.take(), child.stderr.take()));
         assert!(matches!(child.wait().unwrap().code(), Some(0 | 2)), "{args:?}");
     }
-    let full = fs::File::options().write(true).open("/dev/full").unwrap();
-    let output = giusto(&["cbr", "-b", "1M", "-l", "200", "-t", "0.1"]).stdout(full).output().unwrap();
-    assert_eq!(output.status.code(), Some(1));
-    assert!(text(&output.stderr).contains("standard output cannot be written"));
+    for args in [
+        "cbr -b 1M -l 200 -t 0.1",
+        "cbr -b 1M -l 200 -t 0.1 --json",
+        "--help",
+        "--version",
+        "send --help",
+        "completions bash",
+        "schema",
+        "sim first --json",
+        "compare compare --controller tempo,nada",
+    ] {
+        let full = fs::File::options().write(true).open("/dev/full").unwrap();
+        let words: Vec<&str> = args.split(' ').collect();
+        let output = giusto(&words).stdout(full).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{args}");
+        let complaint = text(&output.stderr);
+        assert!(complaint.contains("error: standard output cannot be written: "), "{args}: {complaint}");
+    }
 }
 
 #[test]
