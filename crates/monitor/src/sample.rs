@@ -4,7 +4,7 @@ use giusto::{
     call::CallRecord,
     measured::{
         live::{Outcome, Results},
-        result::{DelayReference, OneWayDelay, RunResult, StampResult},
+        result::{DelayReference, MtuFigures, OneWayDelay, RunResult, StampResult},
         tcp::TcpResult,
     },
 };
@@ -89,6 +89,11 @@ pub fn samples(outcome: Outcome, to: &str) -> (Sample, Option<Sample>) {
     }
 }
 
+/// The MTU, unless the search for it has not ended: then it may be larger.
+fn known(mtu: Option<u64>, search: Option<MtuFigures>) -> Option<u64> {
+    mtu.filter(|_| search.is_none_or(|found| found.complete))
+}
+
 fn stream(run: Option<&RunResult>, failure: Option<String>, to: &str) -> Sample {
     let Some(run) = run.filter(|_| failure.is_none()) else {
         return Sample::Unknown(failure.unwrap_or_else(|| "there is no result".to_owned()));
@@ -111,7 +116,12 @@ fn stream(run: Option<&RunResult>, failure: Option<String>, to: &str) -> Sample 
         sent: run.sent_packets.or(received),
         lost: run.lost_packets,
         figures: with_delay(figures, &run.one_way_delay_ms),
-        path: Path { address: Some(to.to_owned()), mtu: run.mtu_bytes, dscp: run.dscp, ttl: None },
+        path: Path {
+            address: Some(to.to_owned()),
+            mtu: known(run.mtu_bytes, run.mtu_discovery),
+            dscp: run.dscp,
+            ttl: None,
+        },
         hole_s: longest.zip(gap_s).map(|(longest, gap)| longest * gap).filter(|hole| *hole >= HOLE_S),
         doubts: run.doubts.clone(),
     }))
@@ -150,7 +160,11 @@ pub fn of_call(record: &CallRecord, max_rate: DataRate) -> Sample {
         sent: Some(flow.sent_packets),
         lost: Some(flow.lost_packets),
         figures,
-        path: Path { address: Some(call.far_end.clone()), mtu: call.mtu_bytes, ..Path::default() },
+        path: Path {
+            address: Some(call.far_end.clone()),
+            mtu: known(call.mtu_bytes, call.mtu_discovery),
+            ..Path::default()
+        },
         hole_s: None,
         doubts: call.doubts.clone(),
     }))

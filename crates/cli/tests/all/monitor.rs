@@ -29,7 +29,7 @@ mod present {
     use super::{run, text};
     use crate::common::{
         giusto,
-        namespace::{Far, in_namespace},
+        namespace::{Far, Routed, in_namespace},
         process::Running,
     };
 
@@ -307,6 +307,59 @@ loss = 0.5
             let metrics = monitor.get("/metrics");
             for name in ["loss_ratio{", "use_ratio{", "frame_delay_seconds{", "received_bytes_per_second{"] {
                 assert!(!metrics.contains(name), "{name}\n{metrics}");
+            }
+        });
+    }
+
+    /// Voice, a constant bit rate and a call find the MTU of a path, and then that it is smaller; their own datagrams are small.
+    #[test]
+    fn streams_find_the_mtu_of_their_path_and_its_change() {
+        in_namespace("the MTU of watched paths", 65_536, || {
+            let path = Routed::with_mtu(1300);
+            let folder = tempfile::tempdir().unwrap();
+            write_keys(folder.path());
+            let hosts = FILE.split("[[stream]]").next().unwrap().replace("10.9.0.2", "10.9.1.3");
+            let stream = |kind: &str, [interval, duration]: [u8; 2], more: &str| {
+                format!(
+                    "[[stream]]\nid = \"{kind}\"\nkind = \"{kind}\"\nmtu-discovery = true\n{more}interval = \"{interval} s\"\nduration = \"{duration} s\"\n"
+                )
+            };
+            let (cbr, call) = ("rate = \"200 kbit/s\"\nsize = \"250 B\"\n", "max-rate = \"500 kbit/s\"\n");
+            // A call looks for the MTU while it lasts.
+            let text = [
+                hosts,
+                stream("voice", [2, 1], ""),
+                stream("cbr", [2, 1], cbr),
+                stream("call", [10, 5], call),
+            ]
+            .concat();
+            fs::write(folder.path().join("monitor.toml"), text).unwrap();
+            let keys = folder.path().join("keys");
+            let keys = ["--key-file", keys.to_str().unwrap()];
+            let receive = ["recv", "10.9.1.3:5005", "--accept-unauthenticated"];
+            let _receiver = path.far.listener(&[&receive[..], &keys].concat());
+            let _listener = path.far.listener(&[&["call", "--listen", "10.9.1.3:5004"], &keys[..]].concat());
+
+            let monitor = Monitor::start(folder.path());
+            let kinds = ["voice", "cbr", "call"];
+            for kind in kinds {
+                monitor
+                    .shows(&format!("giusto_monitor_known{{from=\"near\",to=\"far\",stream=\"{kind}\"}} 1"));
+            }
+            // Each has seen the path as it was.
+            monitor.has_results(3);
+            path.router.run("ip link set outer mtu 1250");
+            path.far.run("ip link set far mtu 1250");
+            let end = Instant::now() + Duration::from_secs(60);
+            for kind in kinds {
+                let page = format!("/pair?from=near&to=far&stream={kind}&span=6h");
+                while !monitor.get(&page).contains("MTU 1300 → 1250") {
+                    assert!(Instant::now() < end, "{kind}");
+                    thread::sleep(Duration::from_millis(200));
+                }
+                // Nothing else was taken for it, before or since.
+                let events = monitor.get(&page).matches("MTU 1").count();
+                assert_eq!(events, monitor.get(&page).matches("MTU 1300 → 1250").count(), "{kind}");
             }
         });
     }

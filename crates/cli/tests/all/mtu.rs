@@ -44,6 +44,17 @@ fn a_smaller_mtu_behind_a_router_is_found_whether_it_says_so_or_not() {
         let expected = "--size: 1273 B do not fit the MTU of 1300 B that was found on the path to 10.9.1.3:5005: use at most 1272 B";
         assert!(error.contains(expected), "{error}");
 
+        // Below the first probe, and then with what the system remembers of the route: it would send the probe in fragments.
+        path.router.run("ip link set outer mtu 1200");
+        path.far.run("ip link set far mtu 1200");
+        for _ in 0..2 {
+            let (result, output) = send("10.9.1.3:5005", &["-l", "1000"]);
+            assert_measured(output.status.code(), &result);
+            assert_found(&result, 1200, 1172);
+        }
+        path.router.run("ip link set outer mtu 1300");
+        path.far.run("ip link set far mtu 1300");
+
         // A black hole, from a route that the system knows nothing of: no report arrives.
         ip(&["route", "flush", "cache"]);
         let drop = "add table inet f\nadd chain inet f in { type filter hook input priority 0; }

@@ -52,7 +52,7 @@ pub(super) fn find(
     Ok(events)
 }
 
-/// Forbids fragments of the stream, as planned. Messages meanwhile fit every path: they have less than 200 bytes.
+/// Forbids fragments of the stream, as planned. Messages meanwhile fit every path: they have at most 280 bytes.
 pub(super) fn forbid_fragments(plan: &ResolvedPlan, sockets: &[UdpSocket]) -> Result<(), RunError> {
     if plan.plan().mtu_discovery {
         sockets.iter().try_for_each(UdpSocket::probe_path)?;

@@ -291,6 +291,8 @@ pub(super) fn over(
     let asked = if destination.one_way || is_group { 0 } else { sockets.len() };
     let mut conversation = Conversation::new(clock, sockets.iter().zip(configs).take(asked))
         .with_resolver(destination.resolver.clone());
+    // The first probe may follow the last message of the handshake.
+    path_mtu::forbid_fragments(plan, sockets)?;
     let mut tokens = conversation.open(stop).map_err(|error| match error {
         Some(reason) => RunError::Refused { to: destination.to, reason },
         None => RunError::Interrupted,
@@ -299,7 +301,6 @@ pub(super) fn over(
     tokens.extend(random);
     tokens.resize(sockets.len(), StreamToken(0));
 
-    path_mtu::forbid_fragments(plan, sockets)?;
     let early = path_mtu::find(plan, destination.to, &mut conversation, stop)?;
     let departures = Departures::new(plan, destination.to.ip(), sockets);
     let start = clock.now() + RUN_UP;
