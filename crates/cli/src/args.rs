@@ -9,7 +9,7 @@ use std::{
 };
 
 use clap::Args;
-use giusto_net::{SleepMode, SocketError};
+use giusto_net::{SleepMode, SocketError, driver::Resolver};
 use giusto_pace::{BurstBound, CatchUp, Strategy};
 use giusto_session::keys::KeyRing;
 use giusto_units::{DataRate, Ecn, TimeDelta, UnitError};
@@ -227,6 +227,13 @@ pub(crate) fn resolve_first(target: &str, port: Option<u16>, default: u16) -> Re
     all.first()
         .copied()
         .ok_or_else(|| UsageError::new(format!("unknown host in \"{target}\": check the name")))
+}
+
+/// Resolves the name in `target` again, as [`resolve_any`] does; `None` where it is an address, which stays what it is.
+pub(crate) fn resolver(target: &str, asked: Option<u16>, default: u16) -> Option<Resolver> {
+    let is_name = target.contains(|c: char| c.is_ascii_alphabetic());
+    let target = target.to_owned();
+    is_name.then(|| Resolver::new(move || resolve_any(&target, asked, default).unwrap_or_default()))
 }
 
 /// Every address of `HOST` or `HOST:PORT`, each once, in the order of the system; at least one. `asked` is the port of --port,

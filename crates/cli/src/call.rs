@@ -169,6 +169,7 @@ fn call(
         session_log: log.clone(),
         path: args.path.options(),
         mtu_discovery: args.mtu_discovery,
+        resolver: args::resolver(&args.target, None, CALL_PORT),
         ..settings
     };
     let to = match addresses.as_slice() {

@@ -19,7 +19,10 @@ use giusto_session::probe::payload::PayloadSizes;
 use giusto_units::{DataRate, DataSize, Ecn, TimeDelta};
 
 use crate::{
-    args::{PacingArgs, RateOrMax, ecn, port, quantity, resolve_all, resolve_any, time_above_zero, whole},
+    args::{
+        PacingArgs, RateOrMax, ecn, port, quantity, resolve_all, resolve_any, resolver, time_above_zero,
+        whole,
+    },
     console::{self, Progress},
     live::{self, LivePage},
     output::{Output, OutputArgs, TextArgs},
@@ -125,10 +128,7 @@ fn bytes_above_zero(text: &str) -> Result<DataSize, String> {
 impl ClientArgs {
     /// Resolves the name of the far end again; `default` is the port of its protocol.
     pub(crate) fn resolver(&self, default: u16) -> Option<Resolver> {
-        let (target, port) = (self.target.clone(), self.port);
-        // An address stays what it is.
-        let is_name = target.contains(|c: char| c.is_ascii_alphabetic());
-        is_name.then(|| Resolver::new(move || resolve_any(&target, port, default).unwrap_or_default()))
+        resolver(&self.target, self.port, default)
     }
 
     /// The same, where a multicast group is welcome.

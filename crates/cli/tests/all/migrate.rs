@@ -330,6 +330,62 @@ fn other_sessions_follow_the_name_of_their_far_end_too() {
     });
 }
 
+/// The name still leads to the former address for a while, as names do whose records are kept.
+#[test]
+fn a_stream_from_the_far_end_is_found_within_a_second_of_its_name() {
+    in_namespace("a stream from a name", 65_536, || {
+        let far = Far::behind(1500);
+        let hosts = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(hosts.path(), "10.9.0.2 receiver\n").unwrap();
+        let _receiver = far.listener(&["recv", "0.0.0.0:5005"]);
+        let words = ["send", "receiver", "--reverse", "-b", "800k", "-l", "1000", "-t", "9", "--json"];
+        let mut asker = with_hosts(hosts.path(), &words);
+        let asker = Running(asker.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap());
+        pause(2_000);
+        far.run("ip address del 10.9.0.2/24 dev far\nip address add 10.9.0.3/24 dev far");
+        pause(1_500);
+        std::fs::write(hosts.path(), "10.9.0.3 receiver\n").unwrap();
+        let received = json(&asker.output());
+        assert_eq!(received["ended"], "finished by the sender", "{received}");
+        // 1.5 s, and at most another second, of which nothing arrives: questions 3 s apart would leave at most 540.
+        let got = received["received_packets"].as_u64().unwrap();
+        assert!((590..800).contains(&got), "{received}");
+    });
+}
+
+/// The caller's NAT lets nothing in from the new address until the caller has sent there.
+#[test]
+fn a_call_from_behind_a_nat_follows_the_name_of_its_listener() {
+    in_namespace("a call to a name through a NAT", 65_536, || {
+        let path = Routed::with_mtu(1500);
+        if !path.masquerade("a call to a name through a NAT") {
+            return;
+        }
+        let hosts = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(hosts.path(), "10.9.1.3 listener\n").unwrap();
+        let words = [&["call", "--listen", "0.0.0.0:5004"], &LISTENER[..]].concat();
+        let listener = path.far.listener(&words);
+        let words = "call listener --controller fixed --start-rate 400k -t 8 --silence 20s --json";
+        let mut caller = with_hosts(hosts.path(), &words.split(' ').collect::<Vec<_>>());
+        let caller = Running(caller.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap());
+        pause(2_500);
+        path.far.run("ip address del 10.9.1.3/24 dev far\nip address add 10.9.1.5/24 dev far");
+        std::fs::write(hosts.path(), "10.9.1.5 listener\n").unwrap();
+        let output = caller.output();
+        let called = json(&output);
+        assert!(matches!(output.status.code(), Some(0 | 3)), "{called}");
+        assert_eq!(called["call"]["error"], Value::Null, "{called}");
+        assert!(called["call"]["far_end"].as_str().unwrap().starts_with("10.9.1.5:"), "{called}");
+        let (answered, _) = listener.result();
+        let count = |record: &Value, name: &str| record["flows"][0][name].as_u64().unwrap();
+        let [sent, got, lost] =
+            ["sent_packets", "received_packets", "lost_packets"].map(|name| count(&called, name));
+        assert_eq!(got, count(&answered, "received_packets"), "{answered}");
+        // A quarter of the call at the most.
+        assert!(got + lost == sent && lost < sent / 4, "{lost} of {sent} lost: {called}");
+    });
+}
+
 #[test]
 fn a_stream_survives_a_new_mapping_of_a_nat() {
     in_namespace("a stream whose mapping changes", 65_536, || {

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, net::SocketAddr};
 use giusto_congestion::{Algorithm, Decision};
 use giusto_net::{
     Clock, PathOptions, UdpSocket,
-    driver::{CallDriver, local_clock},
+    driver::{CallDriver, Resolver, local_clock},
     emulate::StartSignal,
 };
 use giusto_session::{
@@ -46,6 +46,8 @@ pub struct CallSettings {
     /// Who this end is to far ends with which it shares no key: keys come from DTLS. Default: none.
     #[cfg(feature = "browser")]
     pub identity: Option<giusto_webrtc::exchange::Identity>,
+    /// Finds a listener again where it has another address. Default: none.
+    pub resolver: Option<Resolver>,
     /// Time without any datagram of the far end after which a call ends. Default 15 s.
     pub silence: TimeDelta,
     /// The record over time. Default: none.
@@ -75,6 +77,7 @@ impl Default for CallSettings {
             protection: Protection::default(),
             #[cfg(feature = "browser")]
             identity: None,
+            resolver: None,
             silence: TimeDelta::from_seconds(15),
             timeline: None,
             interval: TimeDelta::from_seconds(1),

@@ -161,7 +161,9 @@ impl<'a> Conversation<'a> {
             talk.socket().take_sample(self.clock);
             if let Some(roam) = self.roams.get_mut(stream) {
                 let now = self.clock.now();
-                roam.look(now, talk.socket(), talk.session.silence(now));
+                if roam.look(now, talk.socket(), talk.session.silence(now)) {
+                    talk.session.on_moved();
+                }
             }
             // What routers report, the system has checked to be about a datagram of this socket.
             if let Some(before) = self.mtus.get_mut(stream).filter(|_| talk.session.path_mtu().is_some())

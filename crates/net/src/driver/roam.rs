@@ -54,6 +54,15 @@ impl Roam {
         })
     }
 
+    /// Where a far end that has been silent for so long is now, if its name leads elsewhere; `peer` is where it was.
+    pub fn elsewhere(&mut self, now: Timestamp, peer: SocketAddr, silence: TimeDelta) -> Option<SocketAddr> {
+        if silence < SILENCE || now < self.look_at {
+            return None;
+        }
+        self.look_at = now + INTERVAL;
+        self.question.as_ref()?.another(now, peer)
+    }
+
     /// Whether the system would choose another local address now.
     fn changes_address(socket: &UdpSocket, peer: SocketAddr, silence: TimeDelta) -> bool {
         // An address that was asked for is not exchanged for another one.

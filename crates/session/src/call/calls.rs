@@ -358,6 +358,16 @@ impl<M: CallMedia> Calls<M> {
         self.ends.get(&id).map(|end| now.saturating_since(end.last_heard))
     }
 
+    /// The far end of a call that is silent may be at `address` now: it is greeted there, so that it is heard also through a NAT. The call
+    /// moves once the far end proves to be there.
+    pub fn try_at(&mut self, now: Timestamp, id: CallId, address: SocketAddr) {
+        let now = self.advance(now);
+        if let Some(end) = self.ends.get_mut(&id).filter(|end| end.status() == CallStatus::Running) {
+            end.greet_at(now, address);
+            self.touch(id);
+        }
+    }
+
     /// Counts of datagrams that belong to no call.
     pub fn counters(&self) -> CallCounters {
         self.counters

@@ -140,6 +140,8 @@ pub(super) struct End<M> {
     pub(super) armed: Option<Timestamp>,
     pub(super) is_touched: bool,
     pub(super) moves: u32,
+    /// Where the far end may be now, by its name.
+    pub(super) tried: Option<SocketAddr>,
     /// Listener: the answer, and the cookie of the offer.
     pub(super) answer: Option<Answer>,
     pub(super) cookie: Option<Cookie>,
@@ -185,6 +187,7 @@ impl<M: CallMedia> End<M> {
             armed: None,
             is_touched: false,
             moves: 0,
+            tried: None,
             answer: None,
             cookie: None,
         }
@@ -384,6 +387,14 @@ impl<M: CallMedia> End<M> {
         }
         self.pings.push_back(now.as_nanos());
         self.say(&Message::Ping { token, sent_ns: now.as_nanos(), zero_ns: self.zero.as_nanos() });
+    }
+
+    /// Looks whether the far end is at `address` now.
+    pub(super) fn greet_at(&mut self, now: Timestamp, address: SocketAddr) {
+        let Some(token) = self.token else { return };
+        self.tried = Some(address);
+        let zero_ns = self.zero.as_nanos();
+        self.say_to(address, &Message::Ping { token, sent_ns: now.as_nanos(), zero_ns });
     }
 
     fn say_figures(&mut self, now: Timestamp, message: impl FnOnce(StreamToken, EndFigures) -> Message) {

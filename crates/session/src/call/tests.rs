@@ -133,6 +133,7 @@ struct Network {
     listener: Calls<Ticks>,
     /// The address that the caller sends from.
     from: SocketAddr,
+    home: SocketAddr,
     flying: BTreeMap<(Timestamp, u64), (SocketAddr, SocketAddr, Vec<u8>)>,
     number: u64,
     fate: Fate,
@@ -168,6 +169,7 @@ impl Network {
             caller,
             listener,
             from: address(1),
+            home: address(2),
             flying: BTreeMap::new(),
             number: 0,
             fate: Box::new(|_, _, _, _| vec![MILLI * 20]),
@@ -204,7 +206,7 @@ impl Network {
                 if self.served.is_empty() {
                     self.bytes.entry(outgoing.to).or_default().1 += buffer.len();
                 }
-                sent.push((address(2), outgoing.to, std::mem::take(&mut buffer)));
+                sent.push((self.home, outgoing.to, std::mem::take(&mut buffer)));
             }
             for (from, to, bytes) in sent {
                 self.send(from, to, bytes);
@@ -250,7 +252,7 @@ impl Network {
             self.now = next;
             while let Some(entry) = self.flying.first_entry().filter(|entry| entry.key().0 <= next) {
                 let (from, to, bytes) = entry.remove();
-                if to == address(2) {
+                if to == self.home {
                     if self.served.is_empty() {
                         self.bytes.entry(from).or_default().0 += bytes.len();
                     }
@@ -657,6 +659,41 @@ fn a_new_address_is_proven_before_anything_is_sent_to_it() {
                 .map(Option::unwrap);
         assert_eq!((caller.routes, listener.routes), (1, 1));
         // Media of the new address count from the proof on: a Ping each 500 ms, and two round trips.
+        assert!(network.received() > received + 60, "{} after {received}", network.received());
+        network.run(at(9000));
+        assert_eq!((network.ended(true), network.ended(false)), (Some(&Ok(())), Some(&Ok(()))));
+    }
+}
+
+#[test]
+fn a_listener_that_moves_is_found_by_a_caller_behind_a_nat() {
+    // The NAT gives what goes to the new address the same address as before, or another one.
+    for (mapped, keys) in [(1, None), (7, None), (7, Some(ring("11")))] {
+        let mut network = Network::new([keys.clone(), keys], offer(Some(8000)));
+        let open = std::rc::Rc::new(std::cell::RefCell::new(vec![]));
+        network.fate = Box::new(move |_, from, to, _| {
+            let mut open = open.borrow_mut();
+            if from == address(1) || from == address(7) {
+                open.push(to);
+            }
+            if open.contains(&from) || open.contains(&to) { vec![MILLI * 20] } else { vec![] }
+        });
+        network.run(at(2000));
+        network.home = address(4);
+        network.from = address(mapped);
+        network.run(at(3000));
+        let silence = network.caller.silence(network.call, network.now);
+        assert!(silence.is_some_and(|silence| silence > MILLI * 700), "{silence:?}");
+        let received = network.received();
+        for step in 0..5 {
+            network.caller.try_at(network.now, network.call, address(4));
+            network.run(at(3200 + step * 200));
+        }
+        assert_eq!(network.caller.peer(network.call), Some(address(4)), "{mapped}");
+        assert_eq!(network.listener.peer(network.served[0]), Some(address(mapped)));
+        assert_eq!(network.caller.moves(network.call), Some(1));
+        assert_eq!(network.caller.counters().forged, 0);
+        network.run(at(5000));
         assert!(network.received() > received + 60, "{} after {received}", network.received());
         network.run(at(9000));
         assert_eq!((network.ended(true), network.ended(false)), (Some(&Ok(())), Some(&Ok(()))));

@@ -168,6 +168,8 @@ pub struct Sender {
     peer_clock: Option<ClockIdentity>,
     latest_report: Option<u32>,
     refused_since: Option<Timestamp>,
+    /// This end has another address, and has not heard the receiver since.
+    has_moved: bool,
     outbox: VecDeque<Vec<u8>>,
     ping_due: bool,
     seal: Option<Seal>,
@@ -247,7 +249,8 @@ impl Session for Sender {
     fn handle_unreachable(&mut self, now: Timestamp, _: u64) {
         const FORGIVEN: TimeDelta = TimeDelta::from_millis(500);
         let since = *self.refused_since.get_or_insert(now);
-        if now - since < FORGIVEN {
+        // A receiver whose socket is connected to our former address refuses us until it has found the new one.
+        if now - since < FORGIVEN || self.has_moved {
             return;
         }
         match self.state {
@@ -344,6 +347,7 @@ impl Sender {
             peer_clock: None,
             latest_report: None,
             refused_since: None,
+            has_moved: false,
             outbox: VecDeque::new(),
             ping_due: false,
             pings: VecDeque::new(),
@@ -374,6 +378,11 @@ impl Sender {
                 !matches!(event, SenderEvent::Ended(Err(NoAnswer(_) | PortUnreachable)))
             })),
         }
+    }
+
+    /// This end has another address now, which the receiver may not know.
+    pub fn on_moved(&mut self) {
+        self.has_moved = true;
     }
 
     /// How long the receiver has been silent.
@@ -523,7 +532,7 @@ impl Sender {
 
     fn on_receiver_message(&mut self, now: Timestamp) {
         self.last_heard = self.last_heard.max(now);
-        self.refused_since = None;
+        (self.refused_since, self.has_moved) = (None, false);
     }
 
     fn say(&mut self, now: Timestamp, message: &Message, padded_to: usize) {

@@ -299,6 +299,11 @@ impl<M: CallMedia> Calls<M> {
                 end.say(&Message::Moved { token });
                 self.events.push_back(CallEvent::Moved { id, to: from });
             }
+            // A NAT may give what goes there another address of ours.
+            Message::Probe { token, cookie } if end.tried == Some(from) => {
+                end.say_to(from, &Message::Proof { token, cookie });
+            }
+            Message::Pong { .. } | Message::Moved { .. } if end.tried == Some(from) => {}
             _ => self.counters.forged += 1,
         }
     }
