@@ -1,10 +1,18 @@
 //! The path that is chosen: interface, source, TTL, priority, flow label. What leaves is counted by nftables, and seen by the far end.
 
+use std::{
+    io::{BufRead, BufReader},
+    process::{Command, Stdio},
+    thread,
+    time::Duration,
+};
+
 use serde_json::Value;
 
 use crate::common::{
     assert_measured, json,
     namespace::{Counted, Far, in_namespace, ip, with_hosts},
+    process::Running,
     run, text,
 };
 
@@ -32,9 +40,64 @@ fn datagrams_leave_as_asked_by_ttl_priority_and_flow_label() {
         send(&[&["10.9.0.2:5005"], &marks[..]].concat());
         send(&[&["[fd00:9::2]:5006", "--flow-label", "0x12345"], &marks[..]].concat());
         send(&["10.9.0.2:5007"]);
-        // DSCP 46 alone makes it 6.
+        // DSCP 46 alone makes it 4.
         send(&["10.9.0.2:5008", "--dscp", "46", "--priority", "5"]);
         assert_eq!(counted.packets(), [20, 20, 20, 20]);
+    });
+}
+
+/// A VLAN maps priorities to the bits of its tag (IEEE 802.1Q). `tshark` sees the tag as the far end does.
+#[test]
+fn a_vlan_carries_the_priority_in_its_tag() {
+    let name = "the priority of a VLAN";
+    in_namespace(name, 65_536, || {
+        let far = Far::behind(1500);
+        let skip = |why: &str| eprintln!("SKIPPED {name}: {why}");
+        let vlan = ["link", "add", "link", "near", "name", "near.7", "type", "vlan", "id", "7"];
+        let made = Command::new("ip").args(vlan).args(["egress-qos-map", "5:3", "4:6"]).output().unwrap();
+        if !made.status.success() {
+            return skip(&format!("no VLAN: {}", text(&made.stderr).trim()));
+        }
+        ip(&["address", "add", "10.7.0.1/24", "dev", "near.7"]);
+        ip(&["link", "set", "near.7", "up"]);
+        far.run(
+            "ip link add link far name far.7 type vlan id 7
+            ip address add 10.7.0.2/24 dev far.7
+            ip link set far.7 up",
+        );
+        let _receiver = far.listener(&["recv", "10.7.0.2:5005"]);
+        let mut tshark = far.enter("tshark");
+        tshark.args(["-i", "far", "-l", "-Y", "udp.dstport == 5005 and udp.length > 1200"]);
+        tshark.args(["-T", "fields", "-e", "vlan.priority", "-e", "vlan.id"]);
+        let Ok(mut tshark) = tshark.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn() else {
+            return skip("cannot run tshark");
+        };
+        let mut said = BufReader::new(tshark.stderr.take().unwrap()).lines();
+        if !said.by_ref().map_while(Result::ok).any(|line| line.contains("Capturing on")) {
+            return skip("tshark cannot capture");
+        }
+        let tshark = Running(tshark);
+        // From that line on it opens the interface.
+        thread::sleep(Duration::from_millis(1_000));
+        let send = |words: &[&str]| {
+            let output = run(&[
+                &["send", "10.7.0.2:5005", "-l", "1200", "-b", "1M", "--count", "20", "--json"],
+                words,
+            ]
+            .concat());
+            assert_measured(output.status.code(), &json(&output));
+        };
+        send(&[]);
+        send(&["--priority", "5"]);
+        // DSCP 46 alone makes it 4.
+        send(&["--dscp", "46"]);
+        send(&["--dscp", "46", "--priority", "5"]);
+        thread::sleep(Duration::from_millis(1_000));
+        tshark.signal("INT");
+        let seen = text(&tshark.output().stdout);
+        let bits: Vec<&str> = seen.lines().collect();
+        let runs: Vec<(&str, usize)> = bits.chunk_by(|a, b| a == b).map(|run| (run[0], run.len())).collect();
+        assert_eq!(runs, [("0\t7", 20), ("3\t7", 20), ("6\t7", 20), ("3\t7", 20)], "{seen}");
     });
 }
 
