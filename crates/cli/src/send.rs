@@ -108,8 +108,8 @@ pub(crate) struct SendArgs {
     #[arg(long, value_name = "FILE", requires = "profile")]
     wav: Option<PathBuf>,
 
-    /// What times departures. kernel: handed over up to 10 ms ahead (`SO_TXTIME`), where the interface has the qdisc fq or etf; elsewhere
-    /// the result says why not
+    /// What times departures. kernel: handed over up to 10 ms ahead (`SO_TXTIME`), where the interface has the qdisc fq, or etf for
+    /// --one-way; elsewhere the result says why not
     #[arg(long, default_value = "program", value_name = "WHO", value_parser = ["program", "kernel"])]
     pace: String,
 

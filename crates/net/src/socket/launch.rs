@@ -25,7 +25,7 @@ use crate::{
 pub(super) enum Pacer {
     /// tc-fq(8), by `CLOCK_MONOTONIC`.
     Fq,
-    /// tc-etf(8), by `CLOCK_TAI`.
+    /// tc-etf(8), by `CLOCK_TAI`. It drops what has no launch time, such as messages that are answered.
     Etf,
 }
 
