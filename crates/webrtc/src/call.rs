@@ -18,7 +18,7 @@ use giusto_net::{
     is_passing,
 };
 use giusto_session::{
-    media::{MediaEvent, MediaSender},
+    media::{MediaEvent, MediaSender, StreamId},
     video::VideoCodec,
 };
 use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
@@ -26,7 +26,10 @@ use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
 use crate::{
     dtls::DtlsError,
     page::{Asked, Board, page_of, respond},
-    peer::{BrowserPeer, EndReason, Incoming, PeerConfig, PeerMedia, PeerState, ReceiveConfig, Secrets},
+    peer::{
+        BrowserPeer, EndReason, Incoming, IncomingStream, PeerConfig, PeerMedia, PeerState, ReceiveConfig,
+        Secrets,
+    },
     result::{CallResult, LiveBrowser, Sampler},
     sdp::OfferError,
 };
@@ -127,7 +130,7 @@ pub enum CallEvent {
 }
 
 /// What is known of a call when it is connected.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Connected {
     /// The address of the browser.
     pub browser: SocketAddr,
@@ -145,6 +148,8 @@ pub struct Connected {
     pub receives_audio: bool,
     /// The synchronisation source of the speech that goes to the browser, if any does.
     pub voice_ssrc: Option<u32>,
+    /// The encodings of the browser's video, if it sends several at once.
+    pub encodings: Vec<StreamId>,
 }
 
 /// Figures of both ends in the last interval.
@@ -190,7 +195,12 @@ pub trait CallObserver {
     fn on_media(&mut self, _now: Timestamp, _event: &MediaEvent) {}
 
     /// Something has happened to a stream of the browser.
-    fn on_incoming(&mut self, _now: Timestamp, _stream: Incoming, _event: &MediaEvent) {}
+    fn on_incoming(&mut self, _now: Timestamp, _stream: IncomingStream, _event: &MediaEvent) {}
+
+    /// The source of the browser of which a key frame is wanted; asked after each [`on_incoming`](Self::on_incoming).
+    fn wants_key_frame(&mut self) -> Option<u32> {
+        None
+    }
 
     /// Called in each turn of the loop once media flow, with their sender; [`Verdict::Stop`] ends the call.
     fn on_turn(&mut self, _now: Timestamp, _sender: &MediaSender) -> Verdict {
@@ -445,9 +455,10 @@ impl LiveClock {
         let rate = |size: DataSize| DataRate::of(size, elapsed).unwrap_or(DataRate::ZERO);
         let sent = rate(turns.sent.saturating_sub(self.sent));
         let (mut lost, mut frames) = (0, 0);
-        for (kind, figures) in peer.received() {
+        for (stream, figures) in peer.received() {
             lost += figures.lost;
-            frames += if kind == Incoming::Video { figures.frames } else { 0 };
+            // Encodings of one video have the same frames.
+            frames = frames.max(if stream.kind == Incoming::Video { figures.frames } else { 0 });
         }
         let (sends, receives) = peer.directions();
         let received = receives.then(|| LiveReceived {
@@ -539,9 +550,18 @@ impl Turns<'_> {
             let (ssrc, feedback, repair) = (peer.ssrc(), peer.feedback(), peer.repairs());
             let (codec, receives_audio, voice_ssrc) =
                 (peer.codec(), peer.receives_audio(), peer.voice_ssrc());
-            let connected =
-                Connected { browser, at, ssrc, feedback, repair, codec, receives_audio, voice_ssrc };
-            observer.on_event(CallEvent::Connected(connected));
+            let encodings = peer.encodings().collect();
+            observer.on_event(CallEvent::Connected(Connected {
+                browser,
+                at,
+                ssrc,
+                feedback,
+                repair,
+                codec,
+                receives_audio,
+                voice_ssrc,
+                encodings,
+            }));
         }
         let due = peer.poll_timeout().filter(|&at| at <= now);
         if due.is_some() {
@@ -574,7 +594,14 @@ impl Turns<'_> {
                 _ => None,
             };
             match incoming {
-                Some(stream) => observer.on_incoming(now, stream, &event),
+                Some(stream) => {
+                    observer.on_incoming(now, stream, &event);
+                    if let Some(ssrc) = observer.wants_key_frame() {
+                        peer.request_key_frame(now, ssrc);
+                    }
+                }
+                // A source that is no stream of the answer.
+                None if matches!(event, MediaEvent::Frame(_)) => {}
                 None => observer.on_media(now, &event),
             }
         }

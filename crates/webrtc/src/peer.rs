@@ -19,7 +19,7 @@ use crate::{
     srtp::Srtp,
 };
 
-pub use config::{Incoming, PeerConfig, PeerMedia, ReceiveConfig, Secrets, VoiceSource};
+pub use config::{Incoming, IncomingStream, PeerConfig, PeerMedia, ReceiveConfig, Secrets, VoiceSource};
 use media::{is_padding, mark_padding};
 use state::CONNECT_TIMEOUT;
 pub use state::{EndReason, PeerCounters, PeerState, Transmit};
@@ -60,6 +60,8 @@ pub struct BrowserPeer {
     voice: Option<Box<dyn VoiceSource>>,
     /// The synchronisation sources of the browser's video and audio, once known.
     incoming: [Option<u32>; 2],
+    /// Width and height of the latest key frame of each source.
+    sizes: Vec<(u32, (u16, u16))>,
     /// The RTP timestamps of the first frame and the first packet of speech by their sources: those of the streams begin at their
     /// offset.
     first_timestamp: Option<u32>,
@@ -146,6 +148,7 @@ impl BrowserPeer {
             source,
             voice,
             incoming: [None; 2],
+            sizes: Vec::new(),
             first_timestamp: None,
             first_voice: None,
             controller,
@@ -544,6 +547,7 @@ impl BrowserPeer {
                     }
                 }
                 MediaEvent::KeyFrameWanted { .. } => self.want_key_frame(now),
+                MediaEvent::Frame(frame) if frame.key == Some(true) => self.measure(frame),
                 _ => {}
             }
             if self.events.len() >= MAX_EVENTS {

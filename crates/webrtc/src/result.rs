@@ -7,9 +7,9 @@ use giusto_measure::ErrorHistogram;
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use giusto_session::{media::SourceFigures, video::VideoCodec};
+use giusto_session::media::{DecodeTarget, SourceFigures, StreamId};
 
-use crate::peer::{BrowserPeer, Incoming, PeerCounters};
+use crate::peer::{BrowserPeer, Incoming, IncomingStream, PeerCounters};
 
 /// The most samples kept of each end, the newest: an hour at 10 Hz.
 const MAX_SAMPLES: usize = 36_000;
@@ -312,12 +312,17 @@ impl BrowserFigures {
 }
 
 /// What arrived of a stream of the browser.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct IncomingFigures {
     /// Which one.
     pub kind: Incoming,
     /// Its codec: that of the video, or `opus`.
     pub codec: &'static str,
+    /// Its name among several encodings of the video (simulcast, RFC 8853).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rid: Option<StreamId>,
+    /// Width and height of its latest key frame, in pixels.
+    pub dimensions: Option<(u16, u16)>,
     /// Its synchronisation source.
     pub ssrc: u32,
     /// Packets received, each counted once, retransmissions not included.
@@ -344,13 +349,19 @@ pub struct IncomingFigures {
     pub key_frame_requests: u64,
     /// The numbers of its spatial and of its temporal layers, if AV1 comes with dependency descriptors.
     pub layers: Option<(u8, u8)>,
+    /// The sets of these layers that can be decoded alone, and what arrived for each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub decode_targets: Vec<DecodeTarget>,
 }
 
 impl IncomingFigures {
-    fn of(kind: Incoming, video: VideoCodec, figures: &SourceFigures, lasted: TimeDelta) -> Self {
+    fn of(peer: &BrowserPeer, stream: IncomingStream, figures: &SourceFigures, lasted: TimeDelta) -> Self {
+        let IncomingStream { kind, rid } = stream;
         Self {
             kind,
-            codec: if kind == Incoming::Video { video.name() } else { "opus" },
+            codec: if kind == Incoming::Video { peer.codec().name() } else { "opus" },
+            rid,
+            dimensions: peer.dimensions(figures.ssrc),
             ssrc: figures.ssrc,
             packets: figures.packets,
             rate_bps: DataRate::of(figures.size, lasted).map_or(0, DataRate::as_bps),
@@ -364,6 +375,7 @@ impl IncomingFigures {
             late_frames: figures.late_frames,
             key_frame_requests: figures.key_frame_requests,
             layers: figures.layers,
+            decode_targets: peer.decode_targets(figures.ssrc),
         }
     }
 }
@@ -453,7 +465,7 @@ impl CallResult {
             browser: BrowserFigures::default(),
             received: peer
                 .received()
-                .map(|(kind, figures)| IncomingFigures::of(kind, peer.codec(), &figures, lasted))
+                .map(|(stream, figures)| IncomingFigures::of(peer, stream, &figures, lasted))
                 .collect(),
             samples: sampler.map(|sampler| sampler.samples).unwrap_or_default(),
         }

@@ -3,7 +3,7 @@
 use std::{fmt::Write as _, io::Cursor, net::SocketAddr};
 
 use giusto_congestion::{FeedbackKind, Requirements};
-use giusto_session::video::VideoCodec;
+use giusto_session::{media::StreamId, video::VideoCodec};
 use giusto_units::DataRate;
 use rtc_sdp::description::{common::Attribute, media::MediaDescription, session::SessionDescription};
 
@@ -19,6 +19,12 @@ const OPUS: &str = "opus/48000/2";
 /// The dependency descriptor (RTP Payload Format For AV1, Appendix A).
 const DEPENDENCY_URI: &str =
     "https://aomediacodec.github.io/av1-rtp-spec/#dependency-descriptor-rtp-header-extension";
+/// The line of a packet (RFC 9143 §15.1), the name of its encoding, and the name of the one that it repeats (RFC 8852 §4).
+const MID_URI: &str = "urn:ietf:params:rtp-hdrext:sdes:mid";
+const STREAM_ID_URI: &str = "urn:ietf:params:rtp-hdrext:sdes:rtp-stream-id";
+const REPAIRED_ID_URI: &str = "urn:ietf:params:rtp-hdrext:sdes:repaired-rtp-stream-id";
+/// The most encodings of a video that are accepted. Chosen by us: Chromium sends up to 3.
+const MAX_ENCODINGS: usize = 8;
 /// Headers of one and of two bytes may be mixed (RFC 8285 §6).
 const ALLOW_MIXED: &str = "extmap-allow-mixed";
 const ABS_SEND_TIME_URI: &str = "http://www.webrtc.org/experiments/rtp-hdrext/abs-send-time";
@@ -131,6 +137,75 @@ struct Accepted {
     abs_send_time: Option<u8>,
     /// Of AV1 that only the browser sends; with whether headers of two bytes, which a long descriptor needs, may come between others.
     dependency: Option<(u8, bool)>,
+    simulcast: Option<Simulcast>,
+}
+
+/// Several encodings of a video at once (simulcast, RFC 8853).
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Simulcast {
+    /// Their names, with the restrictions of each (RFC 8851 §5), in the order of the offer.
+    encodings: Vec<(StreamId, String)>,
+    /// The identifier of the names' header extension.
+    id: u8,
+    /// That of the repaired names, and that of the line.
+    repaired: Option<u8>,
+    mid: Option<u8>,
+}
+
+impl Simulcast {
+    /// What the line offers to send of this payload type. Of alternatives the first is taken, and encodings that begin paused (RFC 8853
+    /// §5.1) are as others.
+    fn of(line: &MediaDescription, payload_type: u8) -> Option<Self> {
+        let id = extension(line, STREAM_ID_URI)?;
+        let offered = values(&line.attributes, "simulcast").next()?;
+        let mut words = offered.split_whitespace();
+        words.find(|word| *word == "send")?;
+        let names = words.next()?.split(';').filter_map(|one| one.split(',').next());
+        let encoding = |name: &str| {
+            let name = name.trim_start_matches('~');
+            let mut described = values(&line.attributes, "rid").map(|value| value.splitn(3, ' '));
+            let mut words = described.find_map(|mut words| {
+                ((words.next(), words.next()) == (Some(name), Some("send"))).then_some(words)
+            })?;
+            Some((StreamId::new(name)?, restrictions(words.next().unwrap_or_default(), payload_type)?))
+        };
+        let encodings: Vec<_> = names.filter_map(encoding).take(MAX_ENCODINGS).collect();
+        (!encodings.is_empty()).then(|| Self {
+            encodings,
+            id,
+            repaired: extension(line, REPAIRED_ID_URI),
+            mid: extension(line, MID_URI),
+        })
+    }
+
+    fn write(&self, text: &mut String) -> std::fmt::Result {
+        write_extension(text, self.mid, MID_URI)?;
+        write_extension(text, Some(self.id), STREAM_ID_URI)?;
+        write_extension(text, self.repaired, REPAIRED_ID_URI)?;
+        for (name, restrictions) in &self.encodings {
+            write!(text, "a=rid:{name} recv{restrictions}\r\n")?;
+        }
+        let names: Vec<&str> = self.encodings.iter().map(|(name, _)| name.as_str()).collect();
+        write!(text, "a=simulcast:recv {}\r\n", names.join(";"))
+    }
+}
+
+/// The restrictions of an encoding as the answer repeats them (RFC 8851 §6.3), after a space. `None` if they exclude the payload type, or
+/// are not plain.
+fn restrictions(text: &str, payload_type: u8) -> Option<String> {
+    let is_plain = text.len() <= 200 && text.bytes().all(|byte| byte.is_ascii_graphic());
+    let mut repeated = Vec::new();
+    for one in text.split(';').filter(|one| !one.is_empty()) {
+        match one.strip_prefix("pt=") {
+            Some(types) if types.split(',').any(|number| number.parse() == Ok(payload_type)) => {
+                repeated.push(format!("pt={payload_type}"));
+            }
+            Some(_) => return None,
+            None => repeated.push(one.to_owned()),
+        }
+    }
+    let space = if repeated.is_empty() { "" } else { " " };
+    is_plain.then(|| format!("{space}{}", repeated.join(";")))
 }
 
 /// What an offer says about the media of a call.
@@ -228,6 +303,7 @@ impl Offer {
         video.dependency = extension(line, DEPENDENCY_URI)
             .filter(|_| codec == VideoCodec::Av1 && !sends)
             .map(|id| (id, is_mixed));
+        video.simulcast = if receives { Simulcast::of(line, payload_type) } else { None };
         let audio = [(wanted.sends_voice, receives), (wanted.sends_voice, false), (false, receives)]
             .into_iter()
             .filter(|directions| *directions != (false, false))
@@ -257,6 +333,17 @@ impl Offer {
     /// The payload type of Opus, and whether we send it and receive it; `None` without audio.
     pub fn opus(&self) -> Option<(u8, bool, bool)> {
         self.audio.as_ref().map(|audio| (audio.payload_type, audio.directions.0, audio.directions.1))
+    }
+
+    /// The encodings of its video that the browser sends at once (simulcast, RFC 8853), in its order; none: one without a name.
+    pub fn encodings(&self) -> impl Iterator<Item = StreamId> {
+        self.video.simulcast.iter().flat_map(|simulcast| &simulcast.encodings).map(|(name, _)| *name)
+    }
+
+    /// The identifiers of the names of encodings and of repaired encodings; 0: there are none.
+    pub(crate) fn stream_ids(&self) -> (u8, u8) {
+        let simulcast = self.video.simulcast.as_ref();
+        simulcast.map_or((0, 0), |simulcast| (simulcast.id, simulcast.repaired.unwrap_or(0)))
     }
 
     /// Whether the browser can send this feedback.
@@ -412,6 +499,9 @@ impl Offer {
             }
             write_extension(text, Some(id), DEPENDENCY_URI)?;
         }
+        if let Some(simulcast) = &line.simulcast {
+            simulcast.write(text)?;
+        }
         for value in ["nack", "nack pli", "ccm fir"] {
             if is_video && line.offers(value) && (value != "nack" || nack) {
                 write!(text, "a=rtcp-fb:{number} {value}\r\n")?;
@@ -466,6 +556,7 @@ impl Accepted {
             transport_sequence: extension(line, TRANSPORT_CC_URI),
             abs_send_time: extension(line, ABS_SEND_TIME_URI),
             dependency: None,
+            simulcast: None,
         })
     }
 

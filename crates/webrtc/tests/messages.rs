@@ -172,6 +172,63 @@ fn the_answer_accepts_what_the_browser_sends() {
 }
 
 #[test]
+fn the_answer_accepts_several_encodings_of_one_video() {
+    let wanted = Wanted { sends: None, sends_voice: false, receives: Some(&VideoCodec::ALL) };
+    // As Chromium offers three encodings (RFC 8853 §5.1, RFC 8851 §4, RFC 8852 §4).
+    let extensions = "a=extmap:10 urn:ietf:params:rtp-hdrext:sdes:rtp-stream-id\r\n\
+        a=extmap:11 urn:ietf:params:rtp-hdrext:sdes:repaired-rtp-stream-id\r\n";
+    let offer = |lines: &str| {
+        let base = directed("sendonly");
+        let lines = format!("{extensions}{lines}");
+        // At the end of the video line, which is the last but for data.
+        let at = base.find("a=rtpmap:96 VP8").unwrap();
+        format!("{}{lines}{}", &base[..at], &base[at..])
+    };
+    let names = |text: &str| -> Vec<String> {
+        Offer::parse_for(text, wanted).unwrap().encodings().map(|name| name.to_string()).collect()
+    };
+    let text = offer("a=rid:l send\r\na=rid:m send\r\na=rid:h send\r\na=simulcast:send l;m;h\r\n");
+    assert_eq!(names(&text), ["l", "m", "h"]);
+    let answer = |text: &str| {
+        Offer::parse_for(text, wanted).unwrap().answer(&Answer {
+            session: 1,
+            address: "192.0.2.1:5000".parse().unwrap(),
+            ufrag: "ours",
+            password: "a password of ours 4567",
+            fingerprint: Fingerprint::of(b"ours"),
+            feedback: FeedbackKind::TransportWide,
+            nack: true,
+            ssrc: 11,
+            rtx_ssrc: 12,
+            audio_ssrc: 13,
+            max_rate: None,
+        })
+    };
+    let own = answer(&text);
+    for line in ["a=rid:l recv\r\na=rid:m recv\r\na=rid:h recv\r\na=simulcast:recv l;m;h\r\n", extensions] {
+        assert!(own.contains(line), "{own}");
+    }
+    // Restrictions are repeated, alternatives and names without a description left out; other payload types do not count.
+    let text = offer(
+        "a=rid:1 send pt=96,98;max-width=1280\r\na=rid:2 send\r\na=rid:3 recv\r\na=rid:4 send pt=98\r\n\
+         a=simulcast:recv 9 send ~1,2;3;4;5;2\r\n",
+    );
+    assert_eq!(names(&text), ["1", "2"]);
+    assert!(
+        answer(&text)
+            .contains("a=rid:1 recv pt=96;max-width=1280\r\na=rid:2 recv\r\na=simulcast:recv 1;2\r\n"),
+        "{}",
+        answer(&text)
+    );
+    // Without the extension that names them, or where the browser only receives, there is one.
+    assert_eq!(names(&text.replace("sdes:rtp-stream-id", "sdes:other")), [""; 0]);
+    assert_eq!(names(&text.replace(" send ~1", " recv ~1")), [""; 0]);
+    assert!(!answer(&directed("sendonly")).contains("simulcast"));
+    let back = text.replace("a=sendonly", "a=recvonly");
+    assert_eq!(Offer::parse(&back).unwrap().encodings().count(), 0);
+}
+
+#[test]
 fn offers_that_cannot_be_answered_say_why() {
     let print = Fingerprint::of(b"a certificate");
     let good = offer(print, "actpass");

@@ -281,8 +281,10 @@ fn lines(record: &BrowserRecord) -> Vec<String> {
 fn stream_line(stream: &IncomingFigures) -> String {
     let jitter = stream.jitter_ms.map_or_else(String::new, |ms| format!(", jitter {}", time_us(ms * 1e3)));
     let name = if stream.kind == Incoming::Video { "video" } else { "audio" };
+    let rid = stream.rid.map_or_else(String::new, |rid| format!(" {rid}"));
+    let size = stream.dimensions.map_or_else(String::new, |(width, height)| format!(" {width}x{height}"));
     format!(
-        "{name} {}: {}, {} lost of {}, {} repaired{jitter}, {} frames",
+        "{name} {}{rid}{size}: {}, {} lost of {}, {} repaired{jitter}, {} frames",
         stream.codec,
         rate(stream.rate_bps as f64),
         count(stream.lost_packets),

@@ -1,5 +1,6 @@
 //! Calls to a browser: the record of a call, and what the browser reports.
 
+mod encodings;
 mod figures;
 mod sources;
 
@@ -8,7 +9,7 @@ use std::{net::SocketAddr, sync::atomic::AtomicBool};
 use giusto_congestion::{Algorithm, FeedbackKind, Limits, Options};
 use giusto_net::{driver::Verdict, encoder::EncoderError};
 use giusto_session::{
-    media::{MediaEvent, MediaSender},
+    media::{FrameArrival, MediaEvent, MediaSender},
     video::VideoCodec,
 };
 use giusto_sim::{
@@ -24,7 +25,7 @@ pub use giusto_webrtc::{
 };
 use giusto_webrtc::{
     call::{CallObserver, CallPlan},
-    peer::{PeerCounters, PeerMedia, ReceiveConfig, Secrets, VoiceSource},
+    peer::{IncomingStream, PeerCounters, PeerMedia, ReceiveConfig, Secrets, VoiceSource},
     result::{BrowserFigures, CallResult, Sample},
 };
 use rand::{
@@ -33,8 +34,10 @@ use rand::{
 };
 use serde::Serialize;
 
+use encodings::Encodings;
 use figures::{
     STAND_INS, above_min, complete, complete_incoming, heard_by, incoming_note, is_error, packet, rtts,
+    stand_in,
 };
 use sources::{Late, LateVoice};
 
@@ -298,6 +301,8 @@ struct Recorded {
     heard_at: Timestamp,
     received_packets: u64,
     saver: Option<VideoSaver>,
+    /// Of a browser that sends several encodings at once.
+    encodings: Option<Encodings>,
     heard: Option<VoiceMeter>,
     /// Frame delays of the browser's video, of clocks that are not compared.
     delays: Vec<TimeDelta>,
@@ -311,12 +316,27 @@ impl Recorded {
     fn time(&self, now: Timestamp) -> Timestamp {
         Timestamp::ZERO + now.saturating_since(self.connected.at)
     }
+
+    fn on_video(&mut self, now: Timestamp, frame: FrameArrival) {
+        let room = self.delays.len() < MAX_DELAYS;
+        self.delays.extend(frame.delay.filter(|_| room));
+        if let Some(saver) = &mut self.saver {
+            saver.on_frame(now, frame);
+        }
+    }
+
+    /// Takes the frames of the best encodings; at the end of the call, all that are left.
+    fn take_chosen(&mut self, now: Option<Timestamp>) {
+        while let Some(frame) = self.encodings.as_mut().and_then(|encodings| encodings.poll(now)) {
+            self.on_video(now.unwrap_or(frame.at), frame);
+        }
+    }
 }
 
 impl<F: FnMut(BrowserEvent)> CallObserver for Witness<F> {
     fn on_event(&mut self, event: CallEvent) {
         if let CallEvent::Connected(connected) = &event {
-            self.begin(*connected);
+            self.begin(connected.clone());
         }
         let event = match event {
             CallEvent::Live(giusto_webrtc::call::Live { at, sent, received, browser }) => {
@@ -393,25 +413,32 @@ impl<F: FnMut(BrowserEvent)> CallObserver for Witness<F> {
         call.recorder.on_event(at, &Event::Delivered { packet });
     }
 
-    fn on_incoming(&mut self, now: Timestamp, stream: Incoming, event: &MediaEvent) {
+    fn on_incoming(&mut self, now: Timestamp, stream: IncomingStream, event: &MediaEvent) {
         let Some(call) = &mut self.call else { return };
         let at = call.time(now);
-        if let Some(note) = incoming_note(stream, event, call.connected.at) {
+        if let Some(note) = incoming_note(stream, event, &call.connected) {
             call.recorder.on_note(at, &note);
         }
         let MediaEvent::Frame(frame) = event else { return };
-        if stream == Incoming::Video {
-            let room = call.delays.len() < MAX_DELAYS;
-            call.delays.extend(frame.delay.filter(|_| room));
-        } else if let Some(heard) = &mut call.heard {
-            heard.on_packet(frame, None);
-        }
-        if let Some(saver) = &mut call.saver {
-            match stream {
-                Incoming::Video => saver.on_frame(now, frame.clone()),
-                Incoming::Audio => saver.on_audio(now, frame.clone()),
+        match (stream.kind, &mut call.encodings) {
+            (Incoming::Video, Some(encodings)) => {
+                encodings.push(now, frame.clone());
+                call.take_chosen(Some(now));
+            }
+            (Incoming::Video, None) => call.on_video(now, frame.clone()),
+            (Incoming::Audio, _) => {
+                if let Some(heard) = &mut call.heard {
+                    heard.on_packet(frame, None);
+                }
+                if let Some(saver) = &mut call.saver {
+                    saver.on_audio(now, frame.clone());
+                }
             }
         }
+    }
+
+    fn wants_key_frame(&mut self) -> Option<u32> {
+        self.call.as_mut()?.encodings.as_mut()?.wants_key_frame()
     }
 
     fn on_turn(&mut self, now: Timestamp, sender: &MediaSender) -> Verdict {
@@ -469,9 +496,18 @@ impl<F: FnMut(BrowserEvent)> Witness<F> {
             ..about(FORWARD_ID, ["caller", "browser"])
         });
         let is_estimate = connected.feedback == FeedbackKind::ReceiverEstimate;
+        let encoding = |name| StreamRecord {
+            id: format!("video {name}"),
+            ..video(stand_in(&connected.encodings, Some(name)))
+        };
+        let mut videos: Vec<StreamRecord> = connected.encodings.iter().copied().map(encoding).collect();
+        if videos.is_empty() {
+            videos.push(video(STAND_INS[0]));
+        }
         let reverse = self.receives.then(|| FlowRecord {
             controller: is_estimate.then(|| self.controller.to_string()),
-            streams: std::iter::once(video(STAND_INS[0]))
+            streams: videos
+                .into_iter()
                 .chain(connected.receives_audio.then(|| audio(STAND_INS[1])))
                 .collect(),
             ..about(REVERSE_ID, ["browser", "caller"])
@@ -494,8 +530,10 @@ impl<F: FnMut(BrowserEvent)> Witness<F> {
         let codec = self.receives.then_some(connected.codec);
         let has_audio = self.receives && connected.receives_audio;
         let saver = self.save.as_ref().and_then(|save| save.open(codec, has_audio));
+        let is_simulcast = !connected.encodings.is_empty();
         self.call = Some(Recorded {
             received_packets: 0,
+            encodings: is_simulcast.then(|| Encodings::new(connected.codec)),
             saver: saver.map(VideoSaver::of_another_sender),
             heard: has_audio.then(VoiceMeter::default),
             delays: Vec::new(),
@@ -511,7 +549,10 @@ impl<F: FnMut(BrowserEvent)> Witness<F> {
         let lasted = TimeDelta::from_seconds_f64(result.duration_s);
         let (mut heard, mut saved, mut delays) = (None, None, Vec::new());
         let (mut run, trace) = match self.call {
-            Some(Recorded { recorder: (recorder, trace), end, saver, heard: meter, delays: all, .. }) => {
+            Some(mut recorded) => {
+                recorded.take_chosen(None);
+                let Recorded { recorder: (recorder, trace), end, saver, heard: meter, delays: all, .. } =
+                    recorded;
                 heard = meter.as_ref().and_then(VoiceMeter::figures);
                 saved = saver.map(VideoSaver::finish);
                 delays = all;

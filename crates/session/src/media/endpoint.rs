@@ -46,6 +46,11 @@ impl MediaEndpoint {
         self.receiver.as_deref()
     }
 
+    /// The receiving half.
+    pub fn receiver_mut(&mut self) -> Option<&mut MediaReceiver> {
+        self.receiver.as_deref_mut()
+    }
+
     /// Datagrams and RTCP packets that could not be parsed.
     pub fn damaged(&self) -> u64 {
         self.damaged

@@ -110,14 +110,14 @@ pub use config::{MediaSenderConfig, PADDING_SSRC, PADDING_TYPE, pacer_config};
 pub use datagram::{Datagram, DatagramHead};
 pub use endpoint::MediaEndpoint;
 pub use event::{FrameArrival, MediaEvent};
-pub use extensions::{ABS_SEND_TIME_ID, CAPTURE_TIME_ID, ExtensionIds, TRANSPORT_SEQUENCE_ID};
+pub use extensions::{ABS_SEND_TIME_ID, CAPTURE_TIME_ID, ExtensionIds, StreamId, TRANSPORT_SEQUENCE_ID};
 pub use format::{Framing, PayloadFormat};
 pub use frame::{Frame, FrameError, MAX_FRAME_SIZE};
 pub use packetizer::{Cut, DEFAULT_MAX_PAYLOAD, Packetizer, Piece, Pieces};
 pub use payload::Payload;
 pub use payload_header::PayloadHeader;
 pub use rate_range::{RateRange, RateRangeError};
-pub use receiver::{MediaReceiver, MediaReceiverConfig, SourceFigures};
+pub use receiver::{DecodeTarget, MediaReceiver, MediaReceiverConfig, SourceFigures};
 pub use repair_settings::{
     KeyFrameRequest, PLAYOUT_DEADLINE, ParityRatio, ParityStream, RepairConfig, RepairKind, StreamRepair,
 };

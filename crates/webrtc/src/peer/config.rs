@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use giusto_congestion::{Controller, FeedbackKind, gcc::receive_side};
 use giusto_session::{
-    media::{Frame, PLAYOUT_DEADLINE},
+    media::{Frame, PLAYOUT_DEADLINE, StreamId},
     video::{VideoCodec, VideoSource},
 };
 use giusto_units::{DataRate, Ecn, TimeDelta, Timestamp};
@@ -32,7 +32,7 @@ pub struct PeerConfig {
     pub receive: Option<ReceiveConfig>,
 }
 
-/// The media that come from the browser: one video, and Opus if its page sends any.
+/// The media that come from the browser: one video, in one or several encodings (simulcast, RFC 8853), and Opus if its page sends any.
 #[derive(Debug, Clone)]
 pub struct ReceiveConfig {
     /// The codecs of the video, of which the browser's first is taken, AV1 last; where video also goes to the browser, both have its codec.
@@ -50,7 +50,7 @@ impl Default for ReceiveConfig {
     }
 }
 
-/// A stream of the browser.
+/// The kind of a stream of the browser.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Incoming {
@@ -58,6 +58,15 @@ pub enum Incoming {
     Video,
     /// Its audio.
     Audio,
+}
+
+/// A stream of the browser.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IncomingStream {
+    /// Video or audio.
+    pub kind: Incoming,
+    /// Its name among several encodings of the video.
+    pub rid: Option<StreamId>,
 }
 
 impl PeerConfig {

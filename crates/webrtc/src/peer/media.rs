@@ -3,15 +3,15 @@
 use giusto_congestion::Controller;
 use giusto_session::{
     media::{
-        Cut, DEFAULT_MAX_PAYLOAD, ExtensionIds, KeyFrameRequest, MediaReceiver, MediaReceiverConfig,
-        MediaSender, MediaSenderConfig, MediaStream, Packetizer, PayloadFormat, RateRange, RepairConfig,
-        SourceFigures, StreamRepair, pacer_config,
+        Cut, DEFAULT_MAX_PAYLOAD, DecodeTarget, ExtensionIds, FrameArrival, KeyFrameRequest, MediaReceiver,
+        MediaReceiverConfig, MediaSender, MediaSenderConfig, MediaStream, Packetizer, PayloadFormat,
+        RateRange, RepairConfig, SourceFigures, StreamId, StreamRepair, pacer_config,
     },
-    video::VideoCodec,
+    video::{VideoCodec, dimensions},
 };
 use giusto_units::{DataSize, Ecn, Timestamp};
 
-use super::{BrowserPeer, Incoming, ReceiveConfig, VoiceSource};
+use super::{BrowserPeer, Incoming, IncomingStream, ReceiveConfig, VoiceSource};
 
 /// A padding packet has at most this many bytes after its header: their number is its last byte (RFC 3550 §5.1).
 const MAX_PADDING: DataSize = DataSize::from_bytes(255);
@@ -19,6 +19,8 @@ const MAX_PADDING: DataSize = DataSize::from_bytes(255);
 const MAX_FRAMES: usize = 4;
 /// The RTP clock of Opus (RFC 7587 §4.1).
 const OPUS_CLOCK: u32 = 48_000;
+/// The most sources whose sizes are kept: as many as the receiver has.
+const MAX_SIZES: usize = 31;
 /// The stream of speech at the sender, after the video.
 const VOICE_STREAM: usize = 1;
 
@@ -54,15 +56,59 @@ impl BrowserPeer {
     }
 
     /// Which stream of the browser has this synchronisation source.
-    pub fn incoming(&self, ssrc: u32) -> Option<Incoming> {
+    pub fn incoming(&self, ssrc: u32) -> Option<IncomingStream> {
+        self.stream_of(ssrc, self.endpoint.receiver().and_then(|receiver| receiver.stream_id(ssrc)))
+    }
+
+    /// Of several encodings, those that the answer names.
+    fn stream_of(&self, ssrc: u32, rid: Option<StreamId>) -> Option<IncomingStream> {
+        let rid = rid.filter(|rid| self.offer.encodings().any(|known| known == *rid));
         let [video, audio] = self.incoming.map(|known| known == Some(ssrc));
-        if video { Some(Incoming::Video) } else { audio.then_some(Incoming::Audio) }
+        let has_one = self.encodings().next().is_none();
+        let kind = match (rid, audio) {
+            (Some(_), _) => Incoming::Video,
+            (None, true) => Incoming::Audio,
+            (None, false) => {
+                return (video && has_one).then_some(IncomingStream { kind: Incoming::Video, rid });
+            }
+        };
+        Some(IncomingStream { kind, rid })
+    }
+
+    /// The encodings of its video that the browser sends at once, in its order; none: one without a name.
+    pub fn encodings(&self) -> impl Iterator<Item = StreamId> {
+        self.offer.encodings()
     }
 
     /// Figures of the browser's streams.
-    pub fn received(&self) -> impl Iterator<Item = (Incoming, SourceFigures)> {
+    pub fn received(&self) -> impl Iterator<Item = (IncomingStream, SourceFigures)> {
         let sources = self.endpoint.receiver().into_iter().flat_map(MediaReceiver::sources);
-        sources.filter_map(|figures| Some((self.incoming(figures.ssrc)?, figures)))
+        sources.filter_map(|figures| Some((self.stream_of(figures.ssrc, figures.stream_id)?, figures)))
+    }
+
+    /// The decode targets of a source, if it comes with dependency descriptors.
+    pub fn decode_targets(&self, ssrc: u32) -> Vec<DecodeTarget> {
+        self.endpoint.receiver().map(|receiver| receiver.decode_targets(ssrc)).unwrap_or_default()
+    }
+
+    /// Width and height of the latest key frame of a source.
+    pub fn dimensions(&self, ssrc: u32) -> Option<(u16, u16)> {
+        self.sizes.iter().find(|(known, _)| *known == ssrc).map(|(_, size)| *size)
+    }
+
+    pub(super) fn measure(&mut self, frame: &FrameArrival) {
+        let Some(size) = dimensions(self.codec(), &frame.payload.to_vec()) else { return };
+        self.sizes.retain(|(known, _)| *known != frame.ssrc);
+        if self.sizes.len() < MAX_SIZES {
+            self.sizes.push((frame.ssrc, size));
+        }
+    }
+
+    /// Requests a key frame of one of the browser's videos, unless one is requested already.
+    pub fn request_key_frame(&mut self, now: Timestamp, ssrc: u32) {
+        if let Some(receiver) = self.endpoint.receiver_mut() {
+            receiver.request_key_frame(now, ssrc);
+        }
     }
 
     /// The codec of the video.
@@ -77,12 +123,15 @@ impl BrowserPeer {
 
     fn extension_ids(&self) -> ExtensionIds {
         let ids = ExtensionIds::default();
+        let (stream_id, repaired_stream_id) = self.offer.stream_ids();
         ExtensionIds {
             transport_sequence: self.offer.transport_sequence.unwrap_or(ids.transport_sequence),
             abs_send_time: self.offer.abs_send_time.unwrap_or(ids.abs_send_time),
             // Not offered: a browser gets no packets with it.
             capture_time: 0,
             dependency: self.offer.dependency.unwrap_or(0),
+            stream_id,
+            repaired_stream_id,
         }
     }
 

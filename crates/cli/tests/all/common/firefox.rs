@@ -116,6 +116,16 @@ impl Firefox {
         self.call("WebDriver:Navigate", &json!({ "url": url }));
     }
 
+    /// The text of the first element that a selector of CSS finds.
+    #[cfg(feature = "browser")]
+    pub(crate) fn text(&mut self, selector: &str) -> String {
+        let found =
+            self.call("WebDriver:FindElement", &json!({ "using": "css selector", "value": selector }));
+        let element = found["value"].as_object().and_then(|all| all.values().next()).cloned();
+        let text = self.call("WebDriver:GetElementText", &json!({ "id": element }));
+        text["value"].as_str().unwrap_or_default().to_owned()
+    }
+
     /// Calls a method of the protocol: `[0, number, name, parameters]`, answered by `[1, number, error, result]`.
     fn call(&mut self, method: &str, params: &Value) -> Value {
         self.number += 1;

@@ -7,7 +7,7 @@ use giusto_measure::{
 use giusto_rtp::voice::{VoiceFormat, VoiceProfile};
 use giusto_session::{
     call::{ReceivedFigures, ReceivedStream},
-    media::MediaEvent,
+    media::{MediaEvent, StreamId},
 };
 use giusto_sim::{
     packet::{FlowId, Packet},
@@ -17,7 +17,8 @@ use giusto_sim::{
 };
 use giusto_units::{DataSize, TimeDelta, Timestamp};
 use giusto_webrtc::{
-    peer::Incoming,
+    call::Connected,
+    peer::{Incoming, IncomingStream},
     result::{BrowserFigures, CallResult, IncomingFigures},
 };
 
@@ -34,15 +35,21 @@ use crate::{
 /// The synchronisation sources of the browser's streams in the record, before they are known.
 pub(super) const STAND_INS: [u32; 2] = [1, 2];
 
+/// That of an encoding of the video.
+pub(super) fn stand_in(encodings: &[StreamId], rid: Option<StreamId>) -> u32 {
+    let place = rid.and_then(|rid| encodings.iter().position(|known| *known == rid));
+    place.map_or(STAND_INS[0], |place| STAND_INS[1] + 1 + place as u32)
+}
+
 /// What the record notes of an event of the browser's media; times are those of the call.
-pub(super) fn incoming_note(stream: Incoming, event: &MediaEvent, began: Timestamp) -> Option<Note> {
-    let [video, audio] = STAND_INS;
-    let own = if stream == Incoming::Video { video } else { audio };
+pub(super) fn incoming_note(stream: IncomingStream, event: &MediaEvent, call: &Connected) -> Option<Note> {
+    let own =
+        if stream.kind == Incoming::Video { stand_in(&call.encodings, stream.rid) } else { STAND_INS[1] };
     let mut note = note_of(REVERSE[0], event)?;
     match &mut note {
         Note::Frame { ssrc, at, delay, .. } => {
             *ssrc = own;
-            *at = Timestamp::ZERO + at.saturating_since(began);
+            *at = Timestamp::ZERO + at.saturating_since(call.at);
             *delay = None;
         }
         Note::Repair { ssrc, .. } => *ssrc = own,
@@ -94,9 +101,11 @@ pub(super) fn complete_incoming(flow: &mut FlowRecord, result: &CallResult) {
     flow.loss_ratio = ratio(flow.lost_packets, count(|stream| stream.packets));
     set_sent(flow, &result.browser, result.overhead, result.duration_s);
     for stream in &mut flow.streams {
-        let is_video = stream.ssrc == STAND_INS[0];
-        let kind = if is_video { Incoming::Video } else { Incoming::Audio };
-        let Some(known) = result.received.iter().find(|figures| figures.kind == kind) else { continue };
+        let kind = if stream.ssrc == STAND_INS[1] { Incoming::Audio } else { Incoming::Video };
+        let rid = stream.id.strip_prefix("video ");
+        let is_it =
+            |known: &&IncomingFigures| known.kind == kind && known.rid.as_ref().map(StreamId::as_str) == rid;
+        let Some(known) = result.received.iter().find(is_it) else { continue };
         stream.ssrc = known.ssrc;
         stream.frame_delay_ms = None;
     }

@@ -86,6 +86,8 @@ fn incoming_cards(record: &BrowserRecord) -> Vec<Card> {
     let streams = record.incoming.iter().flat_map(|incoming| &incoming.streams);
     let card = |stream: &IncomingFigures| {
         let name = if is_video(stream) { "Video" } else { "Audio" };
+        let size =
+            stream.dimensions.map_or_else(String::new, |(width, height)| format!(", {width} × {height}"));
         let jitter =
             stream.jitter_ms.map_or_else(String::new, |ms| format!(", jitter {}", format::time_us(ms * 1e3)));
         let lost = format!(
@@ -94,9 +96,16 @@ fn incoming_cards(record: &BrowserRecord) -> Vec<Card> {
             format::count(stream.packets + stream.lost_packets)
         );
         Card::new(
-            format!("{name} from the browser"),
+            match stream.rid {
+                Some(rid) => format!("{name} {rid} from the browser"),
+                None => format!("{name} from the browser"),
+            },
             format::brief_rate(stream.rate_bps as f64),
-            format!("{}: {} frames, {lost} packets lost{jitter}", stream.codec, format::count(stream.frames)),
+            format!(
+                "{}{size}: {} frames, {lost} packets lost{jitter}",
+                stream.codec,
+                format::count(stream.frames)
+            ),
         )
     };
     let sent = &record.browser;

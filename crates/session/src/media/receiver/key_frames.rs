@@ -58,6 +58,13 @@ impl KeyFrames {
         }
     }
 
+    /// Handles a wish for a key frame that has no loss as its cause.
+    pub(super) fn on_wanted(&mut self, now: Timestamp) {
+        if self.due.is_none() {
+            self.want(now);
+        }
+    }
+
     /// Handles a complete frame that begins with this number, and whether it is a key frame. `waits`: packets before it may still arrive.
     pub(super) fn on_frame(&mut self, now: Timestamp, number: u64, key: bool, waits: bool) {
         self.is_known = true;

@@ -11,7 +11,7 @@
 //! | [`estimate`] | the receiver's estimate, REMB |
 //! | [`nada`] | feedback of RFC 8698 |
 //! | [`frames`] | reassembly of frames |
-//! | [`dependencies`] | where frames of several layers begin |
+//! | [`dependencies`] | where frames of several layers begin, and which are of use |
 //! | [`key_frames`] | requests for key frames |
 //! | [`losses`] | missing packets: requests, and when they are given up |
 //! | [`parity`] | lost packets recovered from parity |
@@ -60,6 +60,7 @@ mod window;
 use std::{collections::VecDeque, ops::Range};
 
 pub use config::MediaReceiverConfig;
+pub use dependencies::DecodeTarget;
 pub use sources::SourceFigures;
 
 use frames::FramePacket;
@@ -79,6 +80,7 @@ use sources::{Admission, SourceRules, Sources};
 use super::{
     datagram::Datagram,
     event::{Events, MediaEvent},
+    extensions::StreamId,
     format::Framing,
     payload::Payload,
     repair_settings::KeyFrameRequest,
@@ -148,6 +150,24 @@ impl MediaReceiver {
         self.sources.figures()
     }
 
+    /// The decode targets of a source, and what has arrived for each, if dependency descriptors say them.
+    pub fn decode_targets(&self, ssrc: u32) -> Vec<DecodeTarget> {
+        self.sources.decode_targets(ssrc)
+    }
+
+    /// The name of an active source among the encodings of one video, if its packets have said one.
+    pub fn stream_id(&self, ssrc: u32) -> Option<StreamId> {
+        self.sources.get(ssrc)?.stream_id()
+    }
+
+    /// Requests a key frame of an active video, unless one is requested already.
+    pub fn request_key_frame(&mut self, now: Timestamp, ssrc: u32) {
+        let now = self.forward(now);
+        if let Some(source) = self.sources.find(ssrc).filter(|source| source.is_video()) {
+            source.keys.on_wanted(now);
+        }
+    }
+
     /// The latest decision about its estimate, with [`FeedbackKind::ReceiverEstimate`](giusto_congestion::FeedbackKind::ReceiverEstimate).
     pub fn decision(&self) -> Option<&Decision> {
         self.reporter.decision()
@@ -214,6 +234,7 @@ impl MediaReceiver {
             if let Some(time) = extensions.capture_time {
                 source.clock.on_capture_time(now, time, timestamp);
             }
+            source.set_names(extensions.stream_id, extensions.repaired_stream_id);
             let begin = head.get(content).unwrap_or_default();
             let is_new = requests
                 .is_none_or(|requests| source.find_losses(now, number, header, playout, format, requests));
@@ -227,7 +248,7 @@ impl MediaReceiver {
                 protected = self.handle_parity(head, begin, payload);
             } else if is_new && format.framing != Framing::None {
                 let payload = joined(begin, payload);
-                let begins = source.begins_unit(extensions.dependency);
+                let begins = source.begins_unit(now, number, extensions.dependency);
                 let packet = FramePacket { number, timestamp, marker, payload, begins, repaired: false };
                 source.on_frame_packet(now, packet, format, playout, &mut self.events);
             }
@@ -272,7 +293,7 @@ impl MediaReceiver {
             return;
         }
         let &RtpHeader { timestamp, marker, .. } = header;
-        let begins = source.begins_unit(dependency);
+        let begins = source.begins_unit(now, number, dependency);
         let packet = FramePacket {
             number,
             timestamp,

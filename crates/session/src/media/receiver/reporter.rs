@@ -10,7 +10,7 @@ use super::{
     MediaReceiverConfig, acknowledged::AcknowledgementReporter, congestion::CongestionReporter,
     estimate::Estimator, nada::NadaReporter, transport::TransportReporter,
 };
-use crate::media::extensions::ExtensionIds;
+use crate::media::extensions::{ExtensionIds, StreamId};
 
 /// Writes the packet feedback between the reports.
 #[derive(Debug)]
@@ -41,6 +41,8 @@ pub(super) struct Extensions<'a> {
     pub(super) send_time: Option<AbsSendTime>,
     pub(super) capture_time: Option<NtpTimestamp>,
     pub(super) dependency: Option<&'a [u8]>,
+    pub(super) stream_id: Option<StreamId>,
+    pub(super) repaired_stream_id: Option<StreamId>,
 }
 
 impl<'a> Extensions<'a> {
@@ -60,6 +62,10 @@ impl<'a> Extensions<'a> {
                     read.capture_time = bits.map(NtpTimestamp::from_bits).ok();
                 }
                 id if id == ids.dependency => read.dependency = Some(element.data),
+                id if id == ids.stream_id => read.stream_id = StreamId::parse(element.data),
+                id if id == ids.repaired_stream_id => {
+                    read.repaired_stream_id = StreamId::parse(element.data);
+                }
                 _ => {}
             }
         }

@@ -9,7 +9,7 @@ use giusto_units::{DataSize, TimeDelta, Timestamp};
 
 use super::{
     clock::{MediaJitter, Playout, SenderClock},
-    dependencies::Dependencies,
+    dependencies::{DecodeTarget, Dependencies},
     frames::{FramePacket, Frames, WholeFrame},
     key_frames::KeyFrames,
     losses::{Losses, MAX_BEFORE_FIRST, Requests},
@@ -18,6 +18,7 @@ use super::{
 };
 use crate::media::{
     event::{Events, FrameArrival, MediaEvent},
+    extensions::StreamId,
     format::{Framing, PayloadFormat},
     payload::Payload,
 };
@@ -72,6 +73,8 @@ pub struct SourceFigures {
     pub key_frame_requests: u64,
     /// The numbers of its spatial and of its temporal layers, if dependency descriptors say them.
     pub layers: Option<(u8, u8)>,
+    /// Its name among the encodings of one video, if its packets say one.
+    pub stream_id: Option<StreamId>,
 }
 
 /// The known sources.
@@ -161,10 +164,16 @@ impl Sources {
         recent.filter_map(|source| source.block(now)).collect()
     }
 
-    /// The source whose packet with this number the source `rtx` retransmits, and the number. Before it is known, it is the
-    /// only source that misses such a packet (RFC 4588 §5.3).
+    /// The source whose packet with this number the source `rtx` retransmits, and the number. It is the one with the name that `rtx` says
+    /// (RFC 8852 §3.2). Without a name, before it is known, it is the only source that misses such a packet (RFC 4588 §5.3).
     pub(super) fn repaired(&mut self, rtx: u32, sequence: u16) -> Option<(&mut Source, u64)> {
-        let known = self.list.iter().find(|source| source.ssrc == rtx).and_then(|source| source.repairs);
+        let of_rtx = self.list.iter().find(|source| source.ssrc == rtx);
+        let named = of_rtx.and_then(|source| source.repairs_id).and_then(|name| {
+            let sources = self.list.iter().filter(|source| source.presence == Presence::Live);
+            let named = sources.filter(|source| source.stream_id == Some(name));
+            Some(named.max_by_key(|source| source.last_packet_at)?.ssrc)
+        });
+        let known = named.or_else(|| of_rtx?.repairs);
         let ssrc = known.or_else(|| {
             let misses = |source: &&Source| source.losses.is_missing(widened(source.highest, sequence));
             let mut candidates = self.list.iter().filter(misses);
@@ -186,6 +195,11 @@ impl Sources {
         self.list.iter_mut().find(|source| source.ssrc == ssrc && source.presence == Presence::Live)
     }
 
+    /// The source with this identifier, if it has sent media and has not ended.
+    pub(super) fn get(&self, ssrc: u32) -> Option<&Source> {
+        self.list.iter().find(|source| source.ssrc == ssrc && source.presence == Presence::Live)
+    }
+
     /// The sources, to request what they miss.
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Source> {
         self.list.iter_mut().filter(|source| source.presence == Presence::Live)
@@ -198,6 +212,12 @@ impl Sources {
             first = Timestamp::earliest([first, source.losses.due(), source.keys.due()]);
         }
         first
+    }
+
+    /// The decode targets of a source, if dependency descriptors say them.
+    pub(super) fn decode_targets(&self, ssrc: u32) -> Vec<DecodeTarget> {
+        let source = self.list.iter().find(|source| source.ssrc == ssrc);
+        source.map(|source| source.dependencies.targets()).unwrap_or_default()
     }
 
     pub(super) fn figures(&self) -> impl Iterator<Item = SourceFigures> {
@@ -290,6 +310,9 @@ pub(super) struct Source {
     repairs: Option<u32>,
     pub(super) clock: SenderClock,
     dependencies: Dependencies,
+    /// Its name among the encodings of one video, and the name of the encoding that it retransmits.
+    stream_id: Option<StreamId>,
+    repairs_id: Option<StreamId>,
 }
 
 impl Source {
@@ -316,6 +339,8 @@ impl Source {
             repairs: None,
             clock: SenderClock::default(),
             dependencies: Dependencies::default(),
+            stream_id: None,
+            repairs_id: None,
         }
     }
 
@@ -343,6 +368,15 @@ impl Source {
 
     pub(super) const fn ssrc(&self) -> u32 {
         self.ssrc
+    }
+
+    /// A packet says its name, or of which encoding it is a retransmission; later ones need not (RFC 8852 §3).
+    pub(super) fn set_names(&mut self, name: Option<StreamId>, repairs: Option<StreamId>) {
+        (self.stream_id, self.repairs_id) = (name.or(self.stream_id), repairs.or(self.repairs_id));
+    }
+
+    pub(super) const fn stream_id(&self) -> Option<StreamId> {
+        self.stream_id
     }
 
     /// Finds the packets that are missing before packet `number`, which has just arrived. Returns whether that one is new: it
@@ -557,9 +591,15 @@ impl Source {
         })
     }
 
-    /// Whether a dependency descriptor says that its packet is the first of a frame.
-    pub(super) fn begins_unit(&mut self, descriptor: Option<&[u8]>) -> bool {
-        descriptor.is_some_and(|descriptor| self.dependencies.begins_unit(descriptor) == Some(true))
+    /// Whether a dependency descriptor says that its packet, a new one with this number, is the first of a frame. Where a chain is broken
+    /// though no packet is missing, a key frame is needed: a middlebox has left out too much.
+    pub(super) fn begins_unit(&mut self, now: Timestamp, number: u64, descriptor: Option<&[u8]>) -> bool {
+        let begin = descriptor.and_then(|descriptor| self.dependencies.on_packet(number, descriptor));
+        let begin = begin.unwrap_or_default();
+        if begin.is_broken && !self.losses.is_open_below(number) {
+            self.keys.on_wanted(now);
+        }
+        begin.begins_unit
     }
 
     fn figures(&self) -> SourceFigures {
@@ -575,6 +615,7 @@ impl Source {
             frames: self.frames.complete_frames(),
             dropped_frames: self.frames.dropped(),
             layers: self.dependencies.layers(),
+            stream_id: self.stream_id,
             ..self.settled
         }
     }

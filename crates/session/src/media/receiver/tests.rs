@@ -16,6 +16,7 @@ use crate::{
 
 mod acknowledged;
 mod congestion;
+mod encodings;
 mod estimate;
 mod frames;
 mod nada;
