@@ -97,22 +97,40 @@ fn chromium_sends_video_and_audio_that_are_saved_in_sync() {
 fn firefox_sends_video_and_audio_that_are_saved() {
     const TEST: &str = "firefox_sends_video_and_audio_that_are_saved";
     // Firefox has no candidates on loopback.
-    in_network(TEST, || firefox_sends(TEST, "vp8"));
+    in_network(TEST, || firefox_saves_one(TEST, "vp8"));
 }
 
 #[test]
 fn firefox_sends_av1_that_is_saved() {
     const TEST: &str = "firefox_sends_av1_that_is_saved";
-    in_network(TEST, || firefox_sends(TEST, "av1"));
+    in_network(TEST, || firefox_saves_one(TEST, "av1"));
 }
 
-fn firefox_sends(test: &str, codec: &str) {
-    let folder = Folder::with("");
+#[test]
+fn firefox_sends_several_encodings() {
+    const TEST: &str = "firefox_sends_several_encodings";
+    in_network(TEST, || {
+        let folder = Folder::with("");
+        let Some(record) = firefox_sends(TEST, &folder, "vp8", "&simulcast=2") else { return };
+        let streams = record["incoming"]["streams"].as_array().unwrap();
+        let frames = |rid: &str| {
+            let named = streams.iter().find(|stream| stream["rid"] == rid);
+            count(&named.unwrap_or_else(|| panic!("{rid}: {record}"))["frames"])
+        };
+        assert!(frames("mid") >= 10 && frames("high") >= 10, "{record}");
+        let saved = &record["call"]["saved"];
+        assert!(count(&saved["frames"]) >= 10 && saved["damaged_frames"] == 0, "{saved}");
+        decodes(&folder.path("camera.webm"));
+    });
+}
+
+/// The record of a call to which Firefox sends with this codec, at `/?auto&test` and this query.
+fn firefox_sends(test: &str, folder: &Folder, codec: &str, query: &str) -> Option<Value> {
     let listen = ["--listen", "192.0.2.1:0", "--json", "-t", "6"];
     let flags = [&listen[..], &["--reverse", "--save", "camera.webm", "--codec", codec]].concat();
     let visit = |_: &str, page: &str| {
         let mut browser = Firefox::start(test)?;
-        browser.visit(&format!("{page}?auto&test"));
+        browser.visit(&format!("{page}?auto&test{query}"));
         // Refused: giusto waits for another browser.
         let said = loop {
             let said = browser.text("#state");
@@ -127,9 +145,15 @@ fn firefox_sends(test: &str, codec: &str) {
         }
         Some(browser)
     };
-    let Some((record, said)) = with_webrtc::called(&folder, &flags, visit) else { return };
+    let (record, said) = with_webrtc::called(folder, &flags, visit)?;
     assert!(said.iter().any(|line| line.contains("connected to ")), "{said:?}");
     assert!(record["browser"]["user_agent"].as_str().unwrap().contains("Firefox"), "{record}");
+    Some(record)
+}
+
+fn firefox_saves_one(test: &str, codec: &str) {
+    let folder = Folder::with("");
+    let Some(record) = firefox_sends(test, &folder, codec, "") else { return };
     let (video, audio) = (stream(&record, "video"), stream(&record, "audio"));
     assert_eq!((&video["codec"], &audio["codec"]), (&codec.into(), &"opus".into()));
     let frames = count(&record["call"]["saved"]["frames"]);
@@ -200,6 +224,13 @@ fn chromium_sends_av1_that_is_saved() {
         );
         let rate = count(&video["rate_bps"]);
         assert!((20_000..550_000).contains(&rate), "{video}");
+        // A decode target for each temporal layer, which all frames of the lower ones and its own have.
+        let targets = video["decode_targets"].as_array().unwrap();
+        let frames: Vec<u64> = targets.iter().map(|target| count(&target["frames"])).collect();
+        assert!(frames.len() == layers[1] && frames.is_sorted_by(|one, next| one < next), "{video}");
+        if video["lost_packets"] == 0 {
+            assert!(targets.iter().all(|target| target["broken_frames"] == 0), "{video}");
+        }
         let saved = &record["call"]["saved"];
         let frames = count(&saved["frames"]);
         assert!(frames >= 10 && frames == count(&video["frames"]), "{record}");
@@ -321,13 +352,83 @@ fn seconds(said: &str) -> Vec<(f64, u64)> {
     said.lines().filter_map(read).collect()
 }
 
+/// The lines and the record of a call that a browser of another namespace makes across a link of this scenario, at `/?auto&test` with this
+/// query. `None` without a browser.
+fn across(test: &str, folder: &Folder, query: &str, flags: &str) -> Option<(String, Value)> {
+    if Command::new("chromium").arg("--version").output().is_err() {
+        eprintln!("SKIPPED {test}: no chromium is installed");
+        return None;
+    }
+    let at = |name: &str| folder.path(name).display().to_string();
+    let far = format!(
+        "cd {}; exec {} call --browser --reverse --listen $GIUSTO_FAR:8080 --json {flags} >record 2>said",
+        at(""),
+        env!("CARGO_BIN_EXE_giusto"),
+    );
+    // The page is there once giusto has said so; the browser ends with the call.
+    let near = format!(
+        "until grep -q open {said}; do sleep .1; done
+        chromium --headless=new --no-sandbox --disable-gpu --no-first-run --user-data-dir={profile} \
+            \"http://$GIUSTO_FAR:8080/?auto&test{query}\" >{profile}.log 2>&1 &
+        until [ -s {record} ]; do sleep .1; done
+        kill $!; wait",
+        said = at("said"),
+        record = at("record"),
+        profile = at("profile"),
+    );
+    let scenario = at("s.toml");
+    let link = ["link", &scenario, "--start-with-media", "--max-lateness", "10s", "--duration", "60s"];
+    let output = giusto(&[&link[..], &["--far", &far, "--", "sh", "-c", &near]].concat()).output().unwrap();
+    let said = fs::read_to_string(folder.path("said")).unwrap_or_default();
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{printed} {said}");
+    let record = fs::read(folder.path("record")).unwrap();
+    Some((said, serde_json::from_slice(&record).unwrap()))
+}
+
+#[test]
+fn lost_packets_of_each_encoding_are_repaired() {
+    const TEST: &str = "lost_packets_of_each_encoding_are_repaired";
+    in_namespace(TEST, 1500, || {
+        let folder = Folder::with(
+            r#"
+            duration = "20 s"
+            [[link]]
+            id = "path"
+            from = "near"
+            to = "far"
+            rate = "20 Mbit/s"
+            delay = "10 ms"
+            loss = 0.05
+            reverse = { rate = "unlimited", delay = "10 ms" }
+            "#,
+        );
+        let query = "&simulcast=2&layers=L1T3";
+        let Some((said, record)) = across(TEST, &folder, query, "--codec av1 -t 10 --save camera.mkv") else {
+            return;
+        };
+        let streams = record["incoming"]["streams"].as_array().unwrap();
+        let named: Vec<&Value> = streams.iter().filter(|stream| stream["rid"].is_string()).collect();
+        if named.len() == 1 {
+            eprintln!("SKIPPED {TEST}: this machine encodes one picture at most");
+            return;
+        }
+        for stream in named {
+            let (lost, repaired) = (count(&stream["lost_packets"]), count(&stream["repaired_packets"]));
+            // One packet of twenty is lost, and one of twenty retransmissions.
+            assert!(lost >= 2 && repaired * 10 >= lost * 6, "{stream} {said}");
+            let targets = stream["decode_targets"].as_array().unwrap();
+            assert_eq!(targets.len(), 3, "{stream}");
+            let [frames, broken] = ["frames", "broken_frames"].map(|name| count(&targets[2][name]));
+            assert!(frames >= count(&stream["frames"]) && broken * 3 <= frames, "{stream}");
+        }
+        decodes(&folder.path("camera.mkv"));
+    });
+}
+
 #[test]
 fn chromium_follows_a_bottleneck_down_and_up() {
     const TEST: &str = "chromium_follows_a_bottleneck_down_and_up";
-    if Command::new("chromium").arg("--version").output().is_err() {
-        eprintln!("SKIPPED {TEST}: no chromium is installed");
-        return;
-    }
     in_namespace(TEST, 1500, || {
         let folder = Folder::with(
             r#"
@@ -342,31 +443,7 @@ fn chromium_follows_a_bottleneck_down_and_up() {
             reverse = { rate = "unlimited", delay = "10 ms" }
             "#,
         );
-        let at = |name: &str| folder.path(name).display().to_string();
-        let far = format!(
-            "exec {} call --browser --reverse --listen $GIUSTO_FAR:8080 -t 15 --json >{} 2>{}",
-            env!("CARGO_BIN_EXE_giusto"),
-            at("record"),
-            at("said")
-        );
-        // The page is there once giusto has said so; the browser ends with the call.
-        let near = format!(
-            "until grep -q open {said}; do sleep .1; done
-            chromium --headless=new --no-sandbox --disable-gpu --no-first-run --user-data-dir={profile} \
-                \"http://$GIUSTO_FAR:8080/?auto&test\" >{profile}.log 2>&1 &
-            until [ -s {record} ]; do sleep .1; done
-            kill $!; wait",
-            said = at("said"),
-            record = at("record"),
-            profile = at("profile"),
-        );
-        let scenario = at("s.toml");
-        let link = ["link", &scenario, "--start-with-media", "--max-lateness", "10s", "--duration", "60s"];
-        let output =
-            giusto(&[&link[..], &["--far", &far, "--", "sh", "-c", &near]].concat()).output().unwrap();
-        let said = fs::read_to_string(folder.path("said")).unwrap_or_default();
-        let printed = String::from_utf8_lossy(&output.stderr);
-        assert!(matches!(output.status.code(), Some(0 | 3)), "{printed} {said}");
+        let Some((said, _)) = across(TEST, &folder, "", "-t 15") else { return };
         let all = seconds(&said);
         assert!(all.len() >= 14, "{said}");
         let highest =

@@ -73,6 +73,72 @@ fn files_arrive_frame_by_frame_with_the_same_bytes() {
     }
 }
 
+/// Three seconds of a test picture of this size by libvpx; `false` if there is no such encoder.
+fn vp8(path: &Path, size: &str, more: &[&str]) -> bool {
+    let picture = format!("testsrc2=size={size}:rate=30");
+    let mut command = Command::new("ffmpeg");
+    command.args(["-v", "error", "-f", "lavfi", "-i", &picture, "-t", "3", "-c:v", "libvpx", "-g", "30"]);
+    command.args(["-deadline", "realtime", "-cpu-used", "8", "-lag-in-frames", "0"]).args(more).arg(path);
+    let made = command.status().is_ok_and(|status| status.success());
+    if !made {
+        eprintln!("SKIPPED {}: ffmpeg has no libvpx with layers", path.display());
+    }
+    made
+}
+
+#[test]
+fn files_of_several_sizes_are_layers_of_one_video() {
+    let folder = TempDir::new().unwrap();
+    let [small, large, saved] = ["small.ivf", "large.ivf", "saved.ivf"].map(|name| folder.path().join(name));
+    if !vp8(&small, "160x90", &["-b:v", "60k"]) || !vp8(&large, "320x180", &["-b:v", "400k"]) {
+        return;
+    }
+    let media = format!("{},{}", small.display(), large.display());
+    // The larger one does not fit into the second rate.
+    for (max_rate, fits) in [("2M", true), ("250k", false)] {
+        let args = ["--media", &media, "--max-rate", max_rate, "--duration", "6s"];
+        let (sent, received) = both(&saved, &args);
+        let args = ["-v", "error", "-show_entries", "frame=width", "-of", "csv=p=0"];
+        let Ok(read) = Command::new("ffprobe").args(args).arg(&saved).output() else { return };
+        assert_eq!(text(&read.stderr), "");
+        let printed = text(&read.stdout);
+        let widths: Vec<&str> = printed.lines().map(|line| line.trim_end_matches(',')).collect();
+        assert!(widths.len() > 60 && widths[0] == "160", "{widths:?} {sent}");
+        assert_eq!(widths.iter().filter(|width| **width == "320").count() > 20, fits, "{widths:?} {sent}");
+        // Once the larger one fits, it stays.
+        assert!(!fits || widths.last() == Some(&"320"), "{widths:?}");
+        let report = &received["call"]["saved"];
+        assert_eq!(
+            (&report["damaged_frames"], &report["missing_frames"]),
+            (&0.into(), &0.into()),
+            "{report}"
+        );
+    }
+}
+
+#[test]
+fn layers_are_left_out_before_frames_are_skipped() {
+    let folder = TempDir::new().unwrap();
+    let [file, saved] = ["layers.ivf", "saved.ivf"].map(|name| folder.path().join(name));
+    let layers = "ts_number_layers=2:ts_target_bitrate=200,400:ts_rate_decimator=2,1:ts_periodicity=2:\
+                  ts_layer_id=0,1:ts_layering_mode=2";
+    if !vp8(&file, "320x180", &["-b:v", "400k", "-error-resilient", "1", "-ts-parameters", layers]) {
+        return;
+    }
+    let args = ["--media", file.to_str().unwrap(), "--max-rate", "330k", "--duration", "6s"];
+    let (sent, received) = both(&saved, &args);
+    let video = &sent["call"]["video"];
+    let frames = video["frames"].as_u64().unwrap();
+    // Of 180 frames the half of the lower layer fits, and some of the others.
+    assert!((80..=165).contains(&frames), "{video}");
+    assert_eq!(video["skipped_frames"], 0, "{video}");
+    let report = &received["call"]["saved"];
+    // No frame needs those that were left out.
+    assert_eq!(report["damaged_frames"], 0, "{report}");
+    assert_eq!(report["frames"], frames, "{report}");
+    playable(&saved, frames as usize);
+}
+
 /// `ffprobe` decodes each of the frames, and finds nothing wrong.
 fn playable(saved: &Path, frames: usize) {
     let args = ["-v", "error", "-count_frames", "-show_entries", "stream=nb_read_frames", "-of", "csv=p=0"];

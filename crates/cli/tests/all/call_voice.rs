@@ -158,6 +158,58 @@ fn voice_and_video_are_in_sync_although_video_is_late() {
     }
 }
 
+/// Two namespaces and a link of 2 Mbit/s between them: voice and picture cross it encrypted, and are saved in sync.
+#[cfg(all(feature = "voice", feature = "browser"))]
+#[test]
+fn voice_and_picture_cross_namespaces_encrypted() {
+    const TEST: &str = "voice_and_picture_cross_namespaces_encrypted";
+    crate::common::namespace::in_namespace(TEST, 1500, || {
+        let folder = Folder::with(
+            r#"
+            duration = "20 s"
+            [[link]]
+            id = "path"
+            from = "near"
+            to = "far"
+            rate = "2 Mbit/s"
+            delay = "20 ms"
+            reverse = { rate = "2 Mbit/s", delay = "20 ms" }
+            "#,
+        );
+        beeps(&folder.path("beeps.wav"));
+        std::fs::write(folder.path("key"), format!("1 {}", "11".repeat(32))).unwrap();
+        let (home, giusto) = (folder.path("").display().to_string(), env!("CARGO_BIN_EXE_giusto"));
+        let film = tiny("ivf").canonicalize().unwrap().display().to_string();
+        let far = format!(
+            "cd {home}; exec {giusto} call --listen $GIUSTO_FAR:9000 --once --srtp --key-file key --json --save saved.webm >heard"
+        );
+        let near = format!(
+            "cd {home}; exec {giusto} call $GIUSTO_FAR:9000 --srtp --key-file key --json --media {film} --voice beeps.wav -t 4 >sent"
+        );
+        let scenario = folder.path("s.toml").display().to_string();
+        let output = run(&["link", &scenario, "--start-with-media", "--far", &far, "--", "sh", "-c", &near]);
+        assert!(matches!(output.status.code(), Some(0 | 3)), "{}", text(&output.stderr));
+        let read = |name: &str| -> Value {
+            serde_json::from_slice(&std::fs::read(folder.path(name)).unwrap()).unwrap()
+        };
+        let (sent, heard) = (read("sent"), read("heard"));
+        for record in [&sent, &heard] {
+            assert_eq!(record["call"]["protection"], "srtp", "{record}");
+        }
+        let saved = &heard["call"]["saved"];
+        let count = |value: &Value| value.as_u64().unwrap_or_else(|| panic!("{sent} {heard}"));
+        assert!(
+            (40..=62).contains(&count(&saved["frames"])) && count(&saved["audio_frames"]) > 100,
+            "{saved}"
+        );
+        assert_eq!(saved["damaged_frames"], 0, "{saved}");
+        let path = folder.path("saved.webm").display().to_string();
+        let (Some(video), Some(audio)) = (times(&path, "v:0"), times(&path, "a:0")) else { return };
+        let offset = video[0] - (audio[0] + 0.0065);
+        assert!(offset.abs() <= 0.02, "{offset} s: {:?} {:?}", &video[..3], &audio[..3]);
+    });
+}
+
 /// The record of a listener to a voice that was made here, with media between them as `path` passes them.
 #[cfg(feature = "voice")]
 fn heard(path: fn(u16) -> Option<u64>) -> Value {

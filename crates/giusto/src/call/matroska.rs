@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use giusto_rtp::h264::nal_units;
 use giusto_session::{
     media::FrameArrival,
-    video::{OrderedFrame, VIDEO_CLOCK, VideoCodec, av1_configuration, dimensions},
+    video::{OrderedFrame, VIDEO_CLOCK, VideoCodec, av1_configuration, dimensions, h264_sample_format},
 };
 use giusto_units::{TimeDelta, Timestamp};
 
@@ -242,7 +242,11 @@ fn avc_parameters(frame: &[u8]) -> Vec<u8> {
     let Some(profile) = sequence.get(1..4) else { return Vec::new() };
     let set = |unit: &[u8]| [&(unit.len() as u16).to_be_bytes(), unit].concat();
     // Version, profile and level, lengths of four bytes, one set of each kind.
-    let record = [&[1], profile, &[0xff, 0xe1], &set(sequence), &[1], &set(picture)].concat();
+    let mut record = [&[1], profile, &[0xff, 0xe1], &set(sequence), &[1], &set(picture)].concat();
+    if let Some([chroma, luma_depth, chroma_depth]) = h264_sample_format(sequence) {
+        // The reserved bits are one, and there are no extensions of the set.
+        record.extend([0xfc | chroma, 0xf8 | luma_depth, 0xf8 | chroma_depth, 0]);
+    }
     if record.len() <= PARAMETERS_ROOM { record } else { Vec::new() }
 }
 

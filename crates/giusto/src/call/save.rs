@@ -36,7 +36,8 @@ pub struct SavedVideo {
     pub audio_frames: u64,
     /// Frames that are missing between them, by their times.
     pub missing_frames: u64,
-    /// Frames in the file that refer to missing ones: those from a gap to the next key frame. Decoders show them damaged.
+    /// Frames in the file that refer to missing ones: those from a loss to the next key frame. Decoders show them damaged. Frames that the
+    /// sender has left out are not needed.
     #[serde(default)]
     pub damaged_frames: u64,
     /// Frames in the file that were complete after their playout deadline: a viewer would have seen the frame before instead.
@@ -60,7 +61,7 @@ pub struct SavedGap {
     pub from_s: f64,
     /// Time of the first frame after.
     pub to_s: f64,
-    /// Time of the first key frame after: frames until then are damaged. `None` if there was none.
+    /// Time of the first key frame after: if packets were lost, frames until then are damaged. `None` if there was none.
     #[serde(default)]
     pub key_s: Option<f64>,
     /// The number of frames between them.
@@ -233,7 +234,7 @@ impl VideoSaver {
                 }
                 self.begins = self.arrivals.begins().map(|_| VideoWriter::time(frame.ticks));
             }
-            self.is_damaged |= frame.follows_gap;
+            self.is_damaged |= frame.follows_loss;
             if frame.key == Some(true) {
                 self.is_damaged = false;
                 let open = self.keys.iter_mut().rev().take_while(|key| key.is_none());
@@ -352,6 +353,60 @@ mod tests {
                     .all(|(one, other)| one.payload == other.payload)
             );
             assert_eq!(read.frames().len(), clip.frames().len() - second);
+        }
+    }
+
+    /// The codec, the size and the decoder configuration (CodecPrivate: `av1C`, `avcC`) of a file, as ffprobe reads them.
+    fn probed(path: &Path) -> String {
+        let mut command = std::process::Command::new("ffprobe");
+        command.args(["-v", "error", "-show_data_hash", "sha256", "-show_entries"]);
+        command.args([
+            "stream=codec_name,profile,level,width,height,extradata_size,extradata_hash",
+            "-of",
+            "flat",
+        ]);
+        String::from_utf8(command.arg(path).output().unwrap().stdout).unwrap()
+    }
+
+    #[test]
+    fn decoder_configurations_are_those_that_ffmpeg_writes() {
+        let folder = tempfile::tempdir().unwrap();
+        let ffmpeg = |arguments: &[&str]| {
+            let mut command = std::process::Command::new("ffmpeg");
+            command.args(["-v", "error", "-y"]).args(arguments).current_dir(folder.path());
+            command.status().is_ok_and(|status| status.success())
+        };
+        let picture = "testsrc2=size=176x144:rate=15";
+        for (encoder, name, more) in [
+            ("libaom-av1", "stream.ivf", &["-usage", "realtime", "-cpu-used", "8"][..]),
+            ("libsvtav1", "stream.ivf", &["-preset", "12"]),
+            ("libx264", "stream.h264", &["-profile:v", "baseline", "-bf", "0"]),
+            ("libx264", "stream.h264", &["-profile:v", "high", "-bf", "0"]),
+        ] {
+            let source =
+                ["-f", "lavfi", "-i", picture, "-frames:v", "5", "-pix_fmt", "yuv420p", "-c:v", encoder];
+            // One encoding in the container of ffmpeg, and the same without; of AV1 the header in the stream counts, which the encoder
+            // changes once it has begun.
+            if !ffmpeg(&[&source, more, &["theirs.mkv"]].concat())
+                || !ffmpeg(&["-i", "theirs.mkv", "-c", "copy", name])
+                || name == "stream.ivf" && !ffmpeg(&["-i", name, "-c", "copy", "theirs.mkv"])
+            {
+                eprintln!("SKIPPED decoder configurations of {encoder}: ffmpeg has no such encoder");
+                continue;
+            }
+            let bytes = std::fs::read(folder.path().join(name)).unwrap();
+            let clip = Clip::parse(&bytes, TimeDelta::from_millis(66)).unwrap();
+            let ours = folder.path().join("ours.mkv");
+            let target = SaveTarget::create(&ours).unwrap();
+            let mut saver = target.open(Some(clip.codec()), false).unwrap();
+            for (number, frame) in clip.frames().iter().enumerate() {
+                let arrival = arrival(number as u64, 66 * number as i64, frame.key, frame.payload.to_vec());
+                saver.on_frame(arrival.at, arrival);
+            }
+            assert_eq!((saver.finish().error, clip.frames().len()), (None, 5), "{encoder}");
+            let theirs = probed(&folder.path().join("theirs.mkv"));
+            assert!(theirs.contains("extradata_hash"), "{theirs}");
+            assert_eq!(probed(&ours), theirs, "{encoder} {more:?}");
         }
     }
 

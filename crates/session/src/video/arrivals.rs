@@ -30,6 +30,8 @@ pub struct OrderedFrame {
     pub key: Option<bool>,
     /// Whether frames are missing before it.
     pub follows_gap: bool,
+    /// Whether packets are missing before it: it may refer to a frame that was sent and is missing.
+    pub follows_loss: bool,
     /// Its bytes.
     pub payload: Payload,
 }
@@ -108,7 +110,8 @@ impl Arrivals {
         };
         let FrameArrival { sequence, packets, rtp_timestamp, late, key, payload, .. } = frame;
         self.latest = Some((sequence + packets, rtp_timestamp, ticks));
-        Some(OrderedFrame { ticks, rtp_timestamp, late, key, follows_gap: self.skipped > before, payload })
+        let follows_gap = self.skipped > before;
+        Some(OrderedFrame { ticks, rtp_timestamp, late, key, follows_gap, follows_loss: !follows, payload })
     }
 
     /// The ticks of the first frame.

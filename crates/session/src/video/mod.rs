@@ -28,6 +28,7 @@ pub use av1::av1_configuration;
 use av1::av1_dimensions;
 pub use clip::{Clip, ClipError, Ladder, LadderError};
 pub use live::{EncoderCommand, LiveVideo, RATE_INTERVAL, RATE_STEP};
+pub use picture_size::h264_sample_format;
 use picture_size::{h264_dimensions, vp9_dimensions};
 pub use reader::{VideoError, VideoReader};
 pub use source::{FileSource, VideoSource, media_timestamp};

@@ -15,6 +15,25 @@ pub(super) fn h264_dimensions(frame: &[u8]) -> Option<(u16, u16)> {
     dimensions(set.get(1..)?)
 }
 
+/// The format of the samples of H.264 by a sequence parameter set, as `AVCDecoderConfigurationRecord` ends with it for the profiles above
+/// Extended (ISO/IEC 14496-15 §5.3.3.1): chroma format, bit depths of luma and chroma above 8. `None` for the other profiles.
+pub fn h264_sample_format(set: &[u8]) -> Option<[u8; 3]> {
+    let mut bits = Bits::of(set.get(1..)?);
+    let profile = bits.take(8)?;
+    bits.take(16)?;
+    bits.unsigned()?;
+    if !WITH_CHROMA.iter().any(|&known| u32::from(known) == profile) {
+        return None;
+    }
+    let chroma = bits.unsigned()?;
+    if chroma == 3 {
+        bits.take(1)?;
+    }
+    let format = [chroma, bits.unsigned()?, bits.unsigned()?];
+    (format.iter().zip([4, 8, 8]).all(|(value, limit)| *value < limit))
+        .then(|| format.map(|value| value as u8))
+}
+
 fn dimensions(set: &[u8]) -> Option<(u16, u16)> {
     let mut bits = Bits::of(set);
     let profile = bits.take(8)?;
