@@ -80,29 +80,34 @@ impl Plan {
         };
         let (published, today): (Vec<&Algorithm>, Vec<&Algorithm>) =
             self.controllers.iter().partition(is_published);
-        let at_loads = |seed: u64, controllers: &[&Algorithm]| {
+        let at_loads = |reading: &'static str, seed: u64, controllers: &[&Algorithm]| {
             let mut tasks = Vec::new();
             for place in PLACES {
                 let rows = table_of(place, Published::Gcc).map(|table| &table.rows[..]).unwrap_or_default();
                 for row in self.loads.iter().filter_map(|&load| rows.get(load)) {
-                    let task =
-                        |controller| Task { reading: JUDGED, place, users: row.users, controller, seed };
+                    let task = |controller| Task { reading, place, users: row.users, controller, seed };
                     tasks.extend(controllers.iter().map(|&&controller| task(controller)));
                 }
             }
             tasks
         };
-        let mut tasks = at_loads(1, &published);
+        let mut tasks = at_loads(JUDGED, 1, &published);
+        // With --quick nothing is varied.
+        let readings = READINGS.iter().skip(if self.varied.is_empty() { READINGS.len() } else { 1 });
         for seed in 1..=self.beside_seeds {
-            for Reading { name, .. } in READINGS.iter().skip(1) {
+            for &Reading { name: reading, is_whole, .. } in readings.clone() {
+                if is_whole {
+                    tasks.extend(at_loads(reading, seed, &published));
+                    continue;
+                }
                 for &(place, users) in self.varied {
-                    let task = |controller| Task { reading: name, place, users, controller, seed };
+                    let task = |controller| Task { reading, place, users, controller, seed };
                     tasks.extend(published.iter().map(|&&controller| task(controller)));
                 }
             }
         }
-        tasks.extend((2..=self.seeds).flat_map(|seed| at_loads(seed, &published)));
-        tasks.extend((1..=self.beside_seeds).flat_map(|seed| at_loads(seed, &today)));
+        tasks.extend((2..=self.seeds).flat_map(|seed| at_loads(JUDGED, seed, &published)));
+        tasks.extend((1..=self.beside_seeds).flat_map(|seed| at_loads(JUDGED, seed, &today)));
         tasks
     }
 
@@ -304,6 +309,13 @@ impl ScreamLte {
         let items = [statements::derived(self), statements::numbers(self)].concat();
         let beside = giusto::order::map([("seeds".to_owned(), self.plan.seeds as f64)]);
         Reproduction { name: NAME.to_owned(), items, beside }
+    }
+
+    /// The same with the runs of another reading in the place of those that are judged.
+    fn read_as(&self, reading: &str) -> Self {
+        let runs = self.runs.iter().filter(|run| run.reading == reading);
+        let runs = runs.map(|run| Run { reading: JUDGED.to_owned(), ..run.clone() }).collect();
+        Self { plan: self.plan.clone(), runs }
     }
 
     /// The runs of a controller at a load, with their seeds.

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::{
     NAME, Plan, Printed, Run, ScreamLte, TEXT,
     published::{Link, PLACES, Published, Quantity, table_of},
-    setting::{JUDGED, READINGS},
+    setting::{JUDGED, READINGS, Reading},
     statements::{derived, in_words, numbers, rule},
 };
 use crate::{
@@ -185,12 +185,38 @@ impl ScreamLte {
 
     /// How far each unknown moves the result.
     fn readings(&self) -> Vec<PageTable> {
-        let varied = self.runs.iter().filter(|run| run.reading != JUDGED);
-        let mut points: Vec<((Link, u32), u32)> =
-            varied.map(|run| ((run.link, run.speed_kmh), run.users)).collect();
-        points.sort_unstable();
-        points.dedup();
-        points.into_iter().map(|(place, users)| self.readings_at(place, users)).collect()
+        let has_run = |&&(place, users): &&((Link, u32), u32)| {
+            let of = |run: &&Run| run.reading != JUDGED && (run.link, run.speed_kmh) == place;
+            self.runs.iter().filter(of).any(|run| run.users == users)
+        };
+        let points = self.plan.varied.iter().filter(has_run);
+        let points = points.map(|&(place, users)| self.readings_at(place, users));
+        self.statements_by_reading().into_iter().chain(points).collect()
+    }
+
+    /// How many statements agree with each reading that was run at all loads.
+    fn statements_by_reading(&self) -> Option<PageTable> {
+        let row = |reading: &Reading| {
+            let read = self.read_as(reading.name);
+            let statements = derived(&read);
+            let of = |kind: &str| {
+                let items = statements.iter().filter(|item| item.id.starts_with(kind)).cloned();
+                let items = only(items.collect());
+                format!("{} of {}", items.agreeing(), items.judged())
+            };
+            let all = only(numbers(&read));
+            let (name, numbers) =
+                (reading.name.to_owned(), format!("{} of {}", all.agreeing(), all.judged()));
+            let counts = [of(""), of("ratio"), of("saturation"), of("crossover"), numbers];
+            (all.judged() > 0).then(|| std::iter::once(name).chain(counts).collect::<Vec<_>>())
+        };
+        let rows: Vec<Vec<String>> =
+            READINGS.iter().filter(|reading| reading.is_whole).filter_map(row).collect();
+        let headers = ["reading", "statements", "ratios", "full cells", "crossings", "numbers"];
+        let headers = headers.map(str::to_owned);
+        let caption = "How many statements and numbers agree with the draft, of those measured.";
+        let texts = ["What the draft leaves unsaid, all loads", caption];
+        (rows.len() > 1).then(|| PageTable::new("readings", texts, &headers, 1, &rows))
     }
 
     fn readings_at(&self, place: (Link, u32), users: u32) -> PageTable {

@@ -31,71 +31,57 @@ const REPORTS: TimeDelta = TimeDelta::from_millis(100);
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Reading {
     pub(super) name: &'static str,
+    /// Whether it is run at all loads, so that the statements can be judged with it.
+    pub(super) is_whole: bool,
     change: fn(&mut CitySpec),
 }
 
-/// What is judged, and each thing changed alone: the limits of giusto's defaults, then what the draft leaves unsaid.
+const fn whole(name: &'static str, change: fn(&mut CitySpec)) -> Reading {
+    Reading { name, is_whole: true, change }
+}
+
+const fn single(name: &'static str, change: fn(&mut CitySpec)) -> Reading {
+    Reading { name, is_whole: false, change }
+}
+
+/// What is judged; what moves the statements most, with its products; each other thing that the draft leaves unsaid, changed alone.
 pub(super) const READINGS: &[Reading] = &[
-    Reading { name: JUDGED, change: |_| {} },
-    Reading {
-        name: "start at 300, minimum 30 kbit/s",
-        change: |spec| {
-            let Limits { min, start, .. } = Limits::default();
-            spec.media.limits = spec.media.limits.with_min(min).with_start(start);
-        },
-    },
-    Reading {
-        name: "reports each second",
-        change: |spec| spec.media.report_interval = TimeDelta::from_seconds(1),
-    },
-    Reading { name: "5 MHz", change: half_spectrum },
-    Reading {
-        name: "5 MHz, start at 300, minimum 30 kbit/s",
-        change: |spec| {
-            half_spectrum(spec);
-            let Limits { min, start, .. } = Limits::default();
-            spec.media.limits = spec.media.limits.with_min(min).with_start(start);
-        },
-    },
-    Reading { name: "no AQM", change: |spec| spec.queue = QueueSpec::DropTail(LIMIT) },
-    Reading { name: "CoDel, 5 ms and 100 ms", change: |spec| spec.queue = codel(5, 100) },
-    Reading {
-        name: "drop above 200 ms, at most every 100 ms",
-        change: |spec| spec.queue = QueueSpec::DelayThreshold(DelayThresholdConfig::default()),
-    },
-    Reading {
-        name: "no AQM, PDCP discard after 300 ms",
-        change: |spec| {
-            spec.queue = QueueSpec::DropTail(LIMIT);
-            spec.config.bearer.discard = Some(TimeDelta::from_millis(300));
-        },
-    },
-    Reading { name: "15 frames per second", change: |spec| set_video(spec, statistical(15.0)) },
-    Reading {
-        name: "encoder reacts within 100 ms",
-        change: |spec| {
-            let reaction_latency = TimeDelta::from_millis(100);
-            let config = StatisticalConfig { reaction_latency, ..StatisticalConfig::default() };
-            set_video(spec, VideoSpec::Statistical(config));
-        },
-    },
-    Reading {
-        name: "encoder without variation",
-        change: |spec| set_video(spec, VideoSpec::Perfect(PerfectConfig::default(), None)),
-    },
-    Reading { name: "fair scheduling over 1 s", change: |spec| spec.config.fairness_window_ms = 1000 },
-    Reading {
-        name: "calls of 60 s",
-        change: |spec| {
-            spec.config.call = TimeDelta::from_seconds(60);
-            spec.config.evaluation = (second(60), second(90));
-        },
-    },
-    Reading {
-        name: "path loss of COST-231 Hata",
-        change: |spec| spec.config.deployment.path_loss = PathLoss::Cost231Hata,
-    },
-    Reading { name: "feedback not over the radio", change: |spec| spec.config.opposite = Opposite::Fixed },
+    whole(JUDGED, |_| {}),
+    whole("5 MHz", half_spectrum),
+    whole("calls of 60 s", long_calls),
+    whole("5 MHz, calls of 60 s", |spec| {
+        half_spectrum(spec);
+        long_calls(spec);
+    }),
+    whole("start at 300, minimum 30 kbit/s", default_limits),
+    whole("5 MHz, start at 300, minimum 30 kbit/s", |spec| {
+        half_spectrum(spec);
+        default_limits(spec);
+    }),
+    single("reports each second", |spec| spec.media.report_interval = TimeDelta::from_seconds(1)),
+    single("no AQM", |spec| spec.queue = QueueSpec::DropTail(LIMIT)),
+    single("CoDel, 5 ms and 100 ms", |spec| spec.queue = codel(5, 100)),
+    single("drop above 200 ms, at most every 100 ms", |spec| {
+        spec.queue = QueueSpec::DelayThreshold(DelayThresholdConfig::default());
+    }),
+    single("no AQM, PDCP discard after 300 ms", |spec| {
+        spec.queue = QueueSpec::DropTail(LIMIT);
+        spec.config.bearer.discard = Some(TimeDelta::from_millis(300));
+    }),
+    single("15 frames per second", |spec| set_video(spec, statistical(15.0))),
+    single("encoder reacts within 100 ms", |spec| {
+        let reaction_latency = TimeDelta::from_millis(100);
+        let config = StatisticalConfig { reaction_latency, ..StatisticalConfig::default() };
+        set_video(spec, VideoSpec::Statistical(config));
+    }),
+    single("encoder without variation", |spec| {
+        set_video(spec, VideoSpec::Perfect(PerfectConfig::default(), None));
+    }),
+    single("fair scheduling over 1 s", |spec| spec.config.fairness_window_ms = 1000),
+    single("path loss of COST-231 Hata", |spec| {
+        spec.config.deployment.path_loss = PathLoss::Cost231Hata;
+    }),
+    single("feedback not over the radio", |spec| spec.config.opposite = Opposite::Fixed),
 ];
 
 /// The limit of a bearer's queue: it never fills.
@@ -133,6 +119,17 @@ impl Reading {
         (self.change)(&mut spec);
         spec
     }
+}
+
+/// giusto's own start and minimum.
+fn default_limits(spec: &mut CitySpec) {
+    let Limits { min, start, .. } = Limits::default();
+    spec.media.limits = spec.media.limits.with_min(min).with_start(start);
+}
+
+fn long_calls(spec: &mut CitySpec) {
+    spec.config.call = TimeDelta::from_seconds(60);
+    spec.config.evaluation = (second(60), second(90));
 }
 
 /// 5 MHz instead of 10.

@@ -89,6 +89,27 @@ fn every_rule_can_fail_on_both_sides() {
     );
 }
 
+/// Each reading is judged with its own runs.
+#[test]
+fn statements_are_judged_with_each_reading() {
+    let mut all = as_published(|_, _, value| value);
+    let doubled = all.runs.clone().into_iter().map(|run| Run {
+        reading: "5 MHz".to_owned(),
+        sent_video_bps: run.sent_video_bps.filter(|_| run.controller != "scream:d00").or(Some(1e9)),
+        ..run
+    });
+    all.runs.extend(doubled.collect::<Vec<_>>());
+    assert_eq!(differing(&all), Vec::<String>::new());
+    let page = all.page().markdown();
+    // 24 of 34 statements are ratios, and 48 of 192 numbers bitrates, of which SCReAM has half.
+    for row in [
+        "|as judged|34 of 34|24 of 24|2 of 2|8 of 8|192 of 192|",
+        "|5 MHz|8 of 34|0 of 24|0 of 2|8 of 8|168 of 192|",
+    ] {
+        assert!(page.contains(row), "{page}");
+    }
+}
+
 #[test]
 fn tails_cross_where_one_stays_lower() {
     let of = |lower: &[bool]| {
@@ -109,8 +130,9 @@ fn a_plan_makes_each_run_once() {
         assert_eq!(ids.len(), tasks.len());
         tasks
     };
-    let varied = (READINGS.len() - 1) * 2;
-    assert_eq!(of(false).len(), 24 * 2 * 3 + 24 * 4 + varied * 4);
+    let whole = READINGS.iter().filter(|reading| reading.is_whole).count();
+    let varied = (READINGS.len() - whole) * 2;
+    assert_eq!(of(false).len(), 24 * 2 * (3 + whole - 1) + 24 * 4 + varied * 4);
     assert_eq!(of(true).len(), 8 * 2);
     // Interrupted early, the tables of the draft are complete first.
     assert!(of(false).iter().take(48).all(|task| task.reading == JUDGED && task.seed == 1));
