@@ -60,7 +60,11 @@ enum Probing {
 /// | `full_rate`, `is_full` | `BBR.full_bw`, `BBR.full_bw_reached` |
 ///
 /// Not implemented: reaction to ECN, which is optional; `extra_acked`, the allowance for aggregated acknowledgements; packet
-/// conservation in the first round of a recovery; the restart from idle.
+/// conservation in the first round of a recovery; the restart from idle; the precautionary probing of later drafts.
+///
+/// With 1 % of random losses on a link of 12 Mbit/s it delivers 10.3, 9.0 and 9.7 Mbit/s at RTTs of 20, 40 and 80 ms. Without the short-term
+/// bounds these are 10.6, 9.9 and 10.1, without the long-term bound 10.8, 10.3 and 10.3, and without both, as in version 1, 11.2, 11.1 and
+/// 11.1. Linux has version 1.
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "the state variables of the draft")]
 pub struct Bbr {
@@ -548,6 +552,10 @@ impl CongestionControl for Bbr {
 
     /// §5.5.10.2, `BBRHandleLostPacket`
     fn on_loss(&mut self, now: Timestamp, lost: Lost) {
+        // `NoteLoss`: a whole round is judged from the first loss on, so that the bounds see what the path still delivers.
+        if !self.loss_in_round {
+            self.loss_round_end = lost.delivered;
+        }
         self.loss_in_round = true;
         self.losses_in_round += 1;
         let (bytes, flight) = (lost.bytes as f64, lost.flight_when_sent as f64);
@@ -578,4 +586,54 @@ impl CongestionControl for Bbr {
     fn limit_window(&mut self, _now: Timestamp, window: u64) {
         self.window = self.window.min(window as f64).max(self.segment);
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random;
+
+    /// `NoteLoss`: the first loss of a round begins the round after which the bounds fall.
+    #[test]
+    fn bounds_fall_a_round_after_the_first_loss() {
+        let mut bbr = Bbr::new(random::stream(1, "bbr"));
+        bbr.on_start(START);
+        bbr.is_full = true;
+        bbr.max_rate = [125e3, 125e3];
+        bbr.min_rtt = Some(TimeDelta::from_millis(40));
+        bbr.enter(Phase::Cruise);
+        bbr.probe_wait = TimeDelta::from_seconds(3);
+        // An acknowledgement of a segment sent when `prior` bytes were delivered.
+        let acked = |bbr: &mut Bbr, prior: u64, total: u64| {
+            let delivery_rate = Some(DataRate::from_bps(800_000));
+            let rate = RateSample {
+                delivery_rate,
+                total_delivered: total,
+                prior_delivered: prior,
+                flight_when_sent: 5000,
+                ..RateSample::default()
+            };
+            let feedback = Feedback { delivered: 1000, rate: Some(rate), ..Feedback::default() };
+            bbr.on_feedback(Timestamp::from_nanos(1_000_000_000 + total * 8000), &feedback);
+            bbr.low_rate
+        };
+        // A round ends at 8000 bytes delivered.
+        assert!(acked(&mut bbr, 3000, 8000).is_infinite());
+        for delivered in [10_000, 11_000] {
+            let lost = Lost { bytes: 1000, flight_when_sent: 5000, lost_since_sent: 1000, delivered };
+            bbr.on_loss(Timestamp::from_nanos(1_100_000_000), lost);
+        }
+        // The old round ends, but what was sent before the loss tells nothing of the time after it.
+        assert!(acked(&mut bbr, 8000, 11_000).is_infinite());
+        assert!(acked(&mut bbr, 9000, 12_000).is_infinite());
+        assert!((acked(&mut bbr, 10_000, 13_000) - 100e3).abs() < 1.0, "{}", bbr.low_rate);
+    }
+
+    const START: ConnectionStart = ConnectionStart {
+        segment: 1000,
+        window: 10_000,
+        threshold: u64::MAX,
+        slow_start_limit: 1,
+        hystart: false,
+    };
 }

@@ -123,8 +123,8 @@ pub struct Lost {
     pub flight_when_sent: u64,
     /// Bytes lost since it was sent, itself included.
     pub lost_since_sent: u64,
-    /// Bytes delivered since the connection started when it was sent (`P.delivered`).
-    pub delivered_when_sent: u64,
+    /// Bytes delivered since the connection started, when the loss is detected (`C.delivered`).
+    pub delivered: u64,
 }
 
 /// An acknowledgement of new data.

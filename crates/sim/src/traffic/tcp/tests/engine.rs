@@ -7,6 +7,7 @@ use crate::{
         queue::{DropTail, Limit, MarkThreshold, Queue, StepMark, StepMarkConfig},
         rate::RateProfile,
     },
+    packet::NodeId,
     random,
     simulation::{AgentId, Simulation},
     traffic::tcp::{Algorithm, ShortFlows},
@@ -14,35 +15,54 @@ use crate::{
 
 const RATE: DataRate = DataRate::from_bps(10_000_000);
 
-/// Connections over a forward link of 10 Mbit/s and a reverse link of 1 Gbit/s with an RTT of 40 ms.
+/// A forward link and a reverse link of 1 Gbit/s, between two nodes.
+pub(super) fn links(rate: DataRate, rtt: TimeDelta, queue: Box<dyn Queue>) -> (Simulation, [NodeId; 2]) {
+    let mut simulation = Simulation::new(1);
+    let ends = [simulation.node("here"), simulation.node("there")];
+    let link = |rate| LinkConfig {
+        rate: RateProfile::Fixed(rate),
+        delay: (rtt / 2).into(),
+        ..LinkConfig::default()
+    };
+    simulation.add_link("there", (ends[0], ends[1]), &link(rate), queue).unwrap();
+    let back = Box::new(DropTail::new(Limit::Unlimited));
+    simulation.add_link("back", (ends[1], ends[0]), &link(DataRate::from_bps(1_000_000_000)), back).unwrap();
+    (simulation, ends)
+}
+
+/// A connection over these links: its flow of data and its sender.
+pub(super) fn connect(
+    (simulation, ends): &mut (Simulation, [NodeId; 2]),
+    settings: &Settings,
+    application: Application,
+    start: Timestamp,
+) -> (FlowId, AgentId) {
+    let data = simulation.add_flow(ends[0], ends[1]).unwrap();
+    let acks = simulation.add_flow(ends[1], ends[0]).unwrap();
+    let sender = Sender::new(data, settings.clone(), application).unwrap().starting_at(start);
+    let sender = simulation.add_agent(Box::new(sender));
+    let receiver = Receiver::new(acks, settings.clone()).unwrap();
+    let receiver = simulation.add_agent(Box::new(receiver));
+    simulation.deliver(data, receiver);
+    simulation.deliver(acks, sender);
+    (data, sender)
+}
+
+/// Connections over a forward link of 10 Mbit/s with an RTT of 40 ms.
 pub(super) fn run(
     settings: &Settings,
     queue: Box<dyn Queue>,
     applications: Vec<Application>,
     seconds: f64,
 ) -> (Simulation, Vec<AgentId>) {
-    let mut simulation = Simulation::new(1);
-    let ends = [simulation.node("here"), simulation.node("there")];
-    let link =
-        |rate| LinkConfig { rate: RateProfile::Fixed(rate), delay: ms(20).into(), ..LinkConfig::default() };
-    simulation.add_link("there", (ends[0], ends[1]), &link(RATE), queue).unwrap();
-    let back = Box::new(DropTail::new(Limit::Unlimited));
-    simulation.add_link("back", (ends[1], ends[0]), &link(DataRate::from_bps(1_000_000_000)), back).unwrap();
+    let mut links = links(RATE, ms(40), queue);
     let mut senders = Vec::new();
     for application in applications {
-        let data = simulation.add_flow(ends[0], ends[1]).unwrap();
-        let acks = simulation.add_flow(ends[1], ends[0]).unwrap();
-        let sender = Sender::new(data, settings.clone(), application).unwrap();
-        let sender = sender.starting_at(at(0.13 * senders.len() as f64));
-        let sender = simulation.add_agent(Box::new(sender));
-        let receiver = Receiver::new(acks, settings.clone()).unwrap();
-        let receiver = simulation.add_agent(Box::new(receiver));
-        simulation.deliver(data, receiver);
-        simulation.deliver(acks, sender);
-        senders.push(sender);
+        let start = at(0.13 * senders.len() as f64);
+        senders.push(connect(&mut links, settings, application, start).1);
     }
-    simulation.run_until(at(seconds), &mut ());
-    (simulation, senders)
+    links.0.run_until(at(seconds), &mut ());
+    (links.0, senders)
 }
 
 pub(super) fn gauge(simulation: &Simulation, agent: AgentId, wanted: &str) -> f64 {

@@ -3,6 +3,7 @@
 use super::{engine::gauge, *};
 use crate::{
     link::queue::{DualPi2, DualPi2Config, Limit, MarkThreshold, StepMark, StepMarkConfig},
+    trace::{Event, Observer},
     traffic::tcp::Algorithm,
 };
 
@@ -85,5 +86,70 @@ fn a_constant_share_of_marks_reduces_in_proportion() {
         let expected = 2.0 * period as f64;
         println!("one mark in {period}: window {window:.1} of {expected}");
         assert!((0.75 * expected..1.25 * expected).contains(&window), "{window} of {expected}");
+    }
+}
+
+/// Queueing delays in ms, and losses, of one flow after the start.
+struct Watched {
+    flow: FlowId,
+    from: Timestamp,
+    delays: Vec<f64>,
+    dropped: u64,
+}
+
+impl Observer for Watched {
+    fn on_event(&mut self, now: Timestamp, event: &Event) {
+        match event {
+            Event::Dequeued { packet, sojourn, .. } if packet.flow == self.flow && now >= self.from => {
+                self.delays.push(sojourn.as_millis());
+            }
+            Event::Dropped { packet, .. } if packet.flow == self.flow => self.dropped += 1,
+            _ => {}
+        }
+    }
+}
+
+/// RFC 9332 §1.4 of measurements with base RTTs up to 100 ms: the L4S queue has a mean delay "below 1 ms (or 2 packets where serialization
+/// delay exceeded 1 ms on slower links), with the 99th percentile being no worse than 2 ms. No losses at all", and both kinds have "roughly
+/// the same throughput". De Schepper et al. 2022 (arXiv 2209.01078): "close to full utilization".
+#[test]
+fn prague_beside_cubic_is_as_measured_for_dualpi2() {
+    const WARMUP: f64 = 20.0;
+    const SECONDS: f64 = 60.0;
+    for (mbps, rtt) in
+        [(4, 20), (4, 50), (12, 10), (12, 20), (12, 50), (12, 100), (40, 10), (40, 20), (40, 50)]
+    {
+        let queue = Box::new(DualPi2::new(DualPi2Config::default()).unwrap());
+        let rate = DataRate::from_bps(mbps * 1_000_000);
+        let mut links = engine::links(rate, ms(rtt), queue);
+        let [(flow, prague), (_, cubic)] = [Algorithm::Prague, Algorithm::Cubic].map(|algorithm| {
+            let settings = Settings { algorithm, ..Settings::default() };
+            engine::connect(&mut links, &settings, Application::Unlimited, at(0.0))
+        });
+        let mut simulation = links.0;
+        let mut watched = Watched { flow, from: at(WARMUP), delays: Vec::new(), dropped: 0 };
+        let sent = |simulation: &_| [prague, cubic].map(|sender| gauge(simulation, sender, "acked_bytes"));
+        simulation.run_until(at(WARMUP), &mut watched);
+        let before = sent(&simulation);
+        simulation.run_until(at(WARMUP + SECONDS), &mut watched);
+        let after = sent(&simulation);
+        let [prague, cubic] = [0, 1].map(|n| (after[n] - before[n]) * 8.0 / SECONDS);
+        watched.delays.sort_unstable_by(f64::total_cmp);
+        let mean = watched.delays.iter().sum::<f64>() / watched.delays.len() as f64;
+        let p99 = watched.delays[watched.delays.len() * 99 / 100];
+        let use_ratio = (prague + cubic) / (rate.as_bps() as f64 * 1448.0 / 1500.0);
+        let case = format!(
+            "{mbps} Mbit/s, {rtt} ms: mean {mean:.2}, p99 {p99:.2} ms, {} lost, Prague over CUBIC {:.2}, use {use_ratio:.3}",
+            watched.dropped,
+            prague / cubic
+        );
+        println!("{case}");
+        let two_packets = 2.0 * 1500.0 * 8.0 / (mbps as f64 * 1e3);
+        assert!(mean < two_packets.max(1.0), "{case}");
+        // Where a packet alone takes less than that.
+        assert!(p99 <= 2.0 || two_packets > 2.0, "{case}");
+        assert_eq!(watched.dropped, 0, "{case}");
+        assert!(use_ratio > 0.97, "{case}");
+        assert!((0.5..2.0).contains(&(prague / cubic)), "{case}");
     }
 }

@@ -53,14 +53,14 @@ impl Transmission {
 
     /// Reports losses to the congestion control, if it needs them.
     pub(super) fn report_losses(&mut self, now: Timestamp, lost: Vec<(Transmitted, u64)>) {
+        let delivered = self.board.delivered();
         let Some(delivery) = &mut self.delivery else { return };
         for (sent, bytes) in lost {
             delivery.lost += bytes;
             if let Some(stamp) = sent.stamp {
                 let lost_since_sent = delivery.lost - stamp.lost;
-                let (flight_when_sent, delivered_when_sent) = (stamp.flight, stamp.delivered);
-                self.control
-                    .on_loss(now, Lost { bytes, flight_when_sent, lost_since_sent, delivered_when_sent });
+                let flight_when_sent = stamp.flight;
+                self.control.on_loss(now, Lost { bytes, flight_when_sent, lost_since_sent, delivered });
             }
         }
     }
