@@ -9,8 +9,8 @@ use giusto_units::{DataRate, DataSize, PeerTimestamp, TimeDelta, Timestamp, math
 
 use super::bps;
 
-/// Frames that are kept: more than 0.45 s at 120 Hz.
-const MAX_FRAMES: usize = 64;
+/// Frames that are kept after their end: more than 0.45 s at 120 Hz.
+const MAX_FRAMES: usize = 63;
 /// A frame ends at a gap that is longer than pacing explains by this factor and this time, which covers a sender's timer; in seconds. With
 /// a longer one, frames at 60 Hz that leave at little more than the media rate are taken for one, whose rate is that of the media.
 const PAUSE: f64 = 1.3;
@@ -91,10 +91,12 @@ pub(super) struct Arrived {
     pub(super) size: DataSize,
 }
 
-/// The frames that arrived lately, the newest last.
+/// The frames that arrived lately.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Frames {
-    frames: VecDeque<Frame>,
+    /// Those that have ended, the newest last, and the one after them.
+    ended: VecDeque<Frame>,
+    current: Option<Frame>,
     /// Mean difference between the delays of two frames, in seconds.
     jitter: f64,
 }
@@ -104,7 +106,7 @@ impl Frames {
     /// delay vary.
     pub(super) fn push(&mut self, now: Timestamp, packet: Arrived, pacing: f64, is_calm: bool) {
         let Arrived { sent, arrival, delay, size } = packet;
-        if let Some(frame) = self.frames.back_mut() {
+        if let Some(frame) = &mut self.current {
             let gap = sent.saturating_since(frame.last_sent);
             // Both sides in bits, which saves a division for each packet.
             let own = frame.last_size.as_bits() as f64;
@@ -121,17 +123,10 @@ impl Frames {
                 frame.min_delay = frame.min_delay.min(delay);
                 return;
             }
-            frame.ended = now;
+            let frame = Frame { ended: now, ..*frame };
+            self.end(frame, is_calm);
         }
-        let mut latest = self.frames.iter().rev().map(|frame| frame.min_delay);
-        if is_calm && let (Some(last), Some(before)) = (latest.next(), latest.next()) {
-            let difference = (last - before).as_seconds().abs().min(MAX_DIFFERENCE);
-            self.jitter += WEIGHT * (difference - self.jitter);
-        }
-        if self.frames.len() >= MAX_FRAMES {
-            self.frames.pop_front();
-        }
-        self.frames.push_back(Frame {
+        self.current = Some(Frame {
             first_sent: sent,
             last_sent: sent,
             first_arrival: arrival,
@@ -144,6 +139,19 @@ impl Frames {
         });
     }
 
+    /// Handles a frame that has ended.
+    #[inline(never)]
+    fn end(&mut self, frame: Frame, is_calm: bool) {
+        if is_calm && let Some(before) = self.ended.back() {
+            let difference = (frame.min_delay - before.min_delay).as_seconds().abs().min(MAX_DIFFERENCE);
+            self.jitter += WEIGHT * (difference - self.jitter);
+        }
+        if self.ended.len() >= MAX_FRAMES {
+            self.ended.pop_front();
+        }
+        self.ended.push_back(frame);
+    }
+
     /// The delay that the least of `frames` frames exceeds with this probability without any queue, in seconds.
     ///
     /// For delays that are uniform in a range *J*, two frames differ by *J*/3 in the mean, and the least of *n* exceeds *x* with the
@@ -154,10 +162,11 @@ impl Frames {
 
     /// The queue above a base delay. `None` without any arrival.
     pub(super) fn queue(&self, base: TimeDelta) -> Option<StandingQueue> {
-        let newest = self.frames.back()?.last_arrival;
+        let current = self.current.as_ref()?;
+        let newest = current.last_arrival;
         let (mut frames, mut packets, mut min) = (0_u32, 0_u32, TimeDelta::MAX);
         let (mut window, mut later) = (WINDOW, None);
-        for frame in self.frames.iter().rev() {
+        for frame in core::iter::once(current).chain(self.ended.iter().rev()) {
             if let Some(later) = later {
                 window = window.max(WINDOW + (later - frame.last_arrival)).min(MAX_WINDOW);
             }
@@ -177,8 +186,7 @@ impl Frames {
     pub(super) fn train_rate(&self, now: Timestamp) -> Option<TrainRate> {
         let (mut trains, mut size) = (0, DataSize::ZERO);
         let (mut sent, mut arrived) = (TimeDelta::ZERO, TimeDelta::ZERO);
-        let ended = self.frames.iter().rev().skip(1);
-        for frame in ended.take_while(|frame| now.saturating_since(frame.ended) <= TRAINS) {
+        for frame in self.ended.iter().rev().take_while(|frame| now.saturating_since(frame.ended) <= TRAINS) {
             if frame.packets < MIN_TRAIN {
                 continue;
             }
@@ -271,7 +279,14 @@ mod tests {
             let packet = packet(1_000_000 + frame * 33_000, 20_000 + uniform());
             jittery.push(packet.sent, packet, 5e6, true);
             if frame > 200 && frame % 20 == 0 {
-                let found = jittery.frames.iter().rev().take(4).map(|frame| frame.min_delay).min().unwrap();
+                let found = jittery
+                    .current
+                    .iter()
+                    .chain(jittery.ended.iter().rev())
+                    .take(4)
+                    .map(|frame| frame.min_delay)
+                    .min()
+                    .unwrap();
                 let limit = jittery.by_chance(4, 0.05);
                 assert!((0.009..0.022).contains(&limit), "{limit}");
                 exceeded += u32::from(found > TimeDelta::from_seconds_f64(0.02 + limit));
@@ -343,6 +358,6 @@ mod tests {
             frames.push(packet.sent, packet, 2e6, true);
         }
         // 100 packets of 5 ms.
-        assert_eq!(frames.frames.len(), 13);
+        assert_eq!(frames.ended.len(), 12);
     }
 }

@@ -58,7 +58,21 @@ impl Losses {
     pub(super) fn on_report(&mut self, sequence: u64, sent: Timestamp, has_arrived: bool) -> bool {
         let index = sent.as_nanos() / BIN.as_nanos().unsigned_abs();
         self.newest = self.newest.max(sent);
-        let was_lost = has_arrived && self.forgive(sequence);
+        // Nearly all packets arrive, are newer than the latest loss and belong to the newest bin.
+        let is_new = self.lost.back().is_none_or(|&last| last < sequence);
+        match self.bins.back_mut() {
+            Some(bin) if has_arrived && is_new && bin.index == index => {
+                bin.packets = bin.packets.saturating_add(1);
+                false
+            }
+            _ => self.count(sequence, index, has_arrived, is_new),
+        }
+    }
+
+    /// Counts a report in bin `index`. `is_new`: no later packet was lost.
+    #[inline(never)]
+    fn count(&mut self, sequence: u64, index: u64, has_arrived: bool, is_new: bool) -> bool {
+        let was_lost = has_arrived && !is_new && self.forgive(sequence);
         let Some(bin) = self.bin(index) else { return false };
         if was_lost {
             bin.lost = bin.lost.saturating_sub(1);
@@ -84,19 +98,11 @@ impl Losses {
 
     /// Whether this packet was reported as lost; then it is not any more.
     fn forgive(&mut self, sequence: u64) -> bool {
-        // Nearly all packets are newer than the latest loss.
-        if self.lost.back().is_none_or(|&last| last < sequence) {
-            return false;
-        }
         let place = self.lost.iter().rposition(|&lost| lost == sequence);
         place.and_then(|place| self.lost.remove(place)).is_some()
     }
 
     fn bin(&mut self, index: u64) -> Option<&mut Bin> {
-        // Nearly all packets belong to the newest bin.
-        if self.bins.back().is_some_and(|bin| bin.index == index) {
-            return self.bins.back_mut();
-        }
         let newest = self.bins.back().map_or(index, |bin| bin.index.max(index));
         let oldest = newest.saturating_sub(BINS);
         if index < oldest {
