@@ -45,6 +45,29 @@ fn a_stream_is_opened_measured_and_finished() {
 }
 
 #[test]
+fn a_receiver_that_refuses_may_not_know_where_the_sender_is_now() {
+    for has_moved in [false, true] {
+        let mut net = Net::new(receiver_config());
+        let from = address(5000);
+        let (mut sender, _) = net.open(from);
+        let mut refused = |sender: &mut Sender| {
+            for _ in 0..10 {
+                net.now += TimeDelta::from_millis(100);
+                sender.handle_unreachable(net.now, 1);
+            }
+            let events = std::iter::from_fn(|| sender.poll_event());
+            events
+                .into_iter()
+                .any(|event| matches!(event, SenderEvent::Ended(Err(SenderError::ReceiverLost(_)))))
+        };
+        if has_moved {
+            sender.on_moved();
+        }
+        assert_eq!(refused(&mut sender), !has_moved);
+    }
+}
+
+#[test]
 fn the_sender_receives_reports_while_sending() {
     let mut net = Net::new(receiver_config());
     let from = address(5000);

@@ -78,7 +78,7 @@ fn a_vlan_carries_the_priority_in_its_tag() {
         }
         let tshark = Running(tshark);
         // From that line on it opens the interface.
-        thread::sleep(Duration::from_millis(1_000));
+        thread::sleep(Duration::from_secs(1));
         let send = |words: &[&str]| {
             let output = run(&[
                 &["send", "10.7.0.2:5005", "-l", "1200", "-b", "1M", "--count", "20", "--json"],
@@ -92,7 +92,7 @@ fn a_vlan_carries_the_priority_in_its_tag() {
         // DSCP 46 alone makes it 4.
         send(&["--dscp", "46"]);
         send(&["--dscp", "46", "--priority", "5"]);
-        thread::sleep(Duration::from_millis(1_000));
+        thread::sleep(Duration::from_secs(1));
         tshark.signal("INT");
         let seen = text(&tshark.output().stdout);
         let bits: Vec<&str> = seen.lines().collect();

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, net::SocketAddr};
 use giusto_congestion::{Algorithm, Decision};
 use giusto_net::{
     Clock, PathOptions, UdpSocket,
-    driver::{CallDriver, Resolver, local_clock},
+    driver::{CallDriver, Resolver, Roam, local_clock},
     emulate::StartSignal,
 };
 use giusto_session::{
@@ -150,6 +150,8 @@ struct OpenCall {
     peer: SocketAddr,
     /// Where it was before; the packets are totals until then.
     former: Vec<CallPath>,
+    /// Finds the listener where its name leads now.
+    roam: Roam,
 }
 
 impl OpenCall {
@@ -237,8 +239,8 @@ impl LocalEnd {
             signal.set(self.clock, now);
         }
         self.first_began.get_or_insert(now);
-        let former = Vec::new();
-        self.open.insert(id, OpenCall { config, number: self.begun, dropped_before, peer, former });
+        let (former, roam) = (Vec::new(), Roam::with_resolver(self.settings.resolver.clone()));
+        self.open.insert(id, OpenCall { config, number: self.begun, dropped_before, peer, former, roam });
         self.begun += 1;
     }
 
@@ -254,6 +256,19 @@ impl LocalEnd {
             open.former.push(path(open.peer, now.saturating_since(began), &side.totals()));
         }
         open.peer = to;
+    }
+
+    /// Greets the listeners of silent calls where their name leads now.
+    pub(super) fn look_for_listeners(&mut self, now: Timestamp, calls: &mut Calls<CallSide>) {
+        if self.settings.resolver.is_none() {
+            return;
+        }
+        for (&id, open) in &mut self.open {
+            let silence = calls.silence(id, now).unwrap_or_default();
+            if let Some(elsewhere) = open.roam.elsewhere(now, open.peer, silence) {
+                calls.try_at(now, id, elsewhere);
+            }
+        }
     }
 
     /// Tells the open calls now and then what the socket has dropped, for their far ends. Call it after each wake-up.

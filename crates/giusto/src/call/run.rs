@@ -7,7 +7,7 @@ use std::{
 
 use giusto_net::{
     Clock, PathOptions, SocketConfig, SocketError, UdpSocket,
-    driver::{ReceiveError, Resolver, Roam, Verdict},
+    driver::{ReceiveError, Verdict},
     encoder::EncoderError,
 };
 #[cfg(feature = "browser")]
@@ -203,13 +203,9 @@ impl Caller {
         let (mut stopping, mut video_error) = (false, None);
         let Self { socket, local, plan, to } = &mut self;
         let to = *to;
-        let (mut roams, mut look_at) = (BTreeMap::new(), Timestamp::ZERO);
         let mut driver = local.driver(socket);
         driver.run(&mut calls, |now, calls, driver| {
-            if let Some(resolver) = local.settings.resolver.as_ref().filter(|_| now >= look_at) {
-                look_at = now + TimeDelta::from_millis(100);
-                look_for_listeners(now, calls, &mut roams, resolver);
-            }
+            local.look_for_listeners(now, calls);
             while let Some(event) = calls.poll_event() {
                 match event {
                     CallEvent::Accepted { id, answer } => {
@@ -312,23 +308,6 @@ impl Caller {
             exchanged.map_err(|reason| CallRunError::Exchange { to: self.to, reason })?;
         self.local.settings.keys = Some(KeyRing::with_key(id, &key));
         Ok(Some((own, connection)))
-    }
-}
-
-/// Greets the listeners of silent calls where their name leads now.
-fn look_for_listeners(
-    now: Timestamp,
-    calls: &mut Calls<CallSide>,
-    roams: &mut BTreeMap<CallId, Roam>,
-    resolver: &Resolver,
-) {
-    let live: Vec<CallId> = calls.live().collect();
-    for id in live {
-        let Some((peer, silence)) = calls.peer(id).zip(calls.silence(id, now)) else { continue };
-        let roam = roams.entry(id).or_insert_with(|| Roam::with_resolver(Some(resolver.clone())));
-        if let Some(elsewhere) = roam.elsewhere(now, peer, silence) {
-            calls.try_at(now, id, elsewhere);
-        }
     }
 }
 

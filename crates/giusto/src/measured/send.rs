@@ -219,7 +219,7 @@ impl Transmission {
         let far_receive_timestamps =
             there.filter(|by| *by != ArrivalStamps::Unknown).map(|by| by.to_string());
         result.system =
-            Some(SystemGranted { departure_timestamps, far_receive_timestamps, ..self.system(plan) });
+            Some(SystemGranted { far_receive_timestamps, departure_timestamps, ..self.system(plan) });
         result.clock = stream.clock.as_ref().map(Into::into);
         result.round_trip_ms = Quantiles::millis(&stream.rtts);
         result.far_end.clone_from(&stream.far_end);
