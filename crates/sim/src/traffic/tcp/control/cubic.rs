@@ -126,8 +126,8 @@ impl Cubic {
     fn avoid(&mut self, now: Timestamp, acknowledged: f64, rtt: TimeDelta) {
         let mut stage = self.avoidance.take().unwrap_or_else(|| self.enter_avoidance(now));
         stage.last_ack = now;
-        // RFC 9438 §4.3 raises α to 1 here. Linux leaves it at 0.53: with 0.6 % of random losses at 31 ms this is 6 % of the goodput
-        // (docs/reproduce/kernel-parity.md).
+        // RFC 9438 §4.3 raises α to 1 here. Linux leaves it at 0.53, and decreases to whole segments: with 0.6 % of random losses at 31 ms
+        // each is 6 % of the goodput, and both together the whole difference (docs/reproduce/kernel-parity.md).
         let alpha = if stage.reno >= self.before_decrease { 1.0 } else { ALPHA };
         stage.reno += alpha * acknowledged / self.window;
         let time = now.saturating_since(stage.start).as_seconds();
