@@ -24,6 +24,7 @@ mod explore;
 mod fragments;
 mod habits;
 mod iperf3;
+mod iperf3_served;
 mod kernel_parity;
 mod lessons;
 mod link;
