@@ -9,7 +9,10 @@ use giusto::{
     benchmark::{self, BenchmarkResult, Plan, Recordings, RunRow},
     run::{
         Parallel, Shard,
-        sweep::{self, Finished, Journal, Outcome as SweepOutcome, Part, Planned, Seeds, Values, Whole},
+        sweep::{
+            self, Finished, Journal, JournalError, Outcome as SweepOutcome, Part, Planned, Seeds, Values,
+            Whole,
+        },
     },
     scenario::{self, load_controller},
     view::{arrow, files::Files, html, sweep as view},
@@ -106,6 +109,18 @@ pub(crate) fn plan(sweep: &sweep::Sweep) -> Outcome<Vec<Planned>> {
     raised.map_or(Ok(planned.unwrap_or_default()), |error| Err(error.into()))
 }
 
+/// The journal of `name` in a folder, and what is in it: a new one, or that which `again` opens.
+fn opened<T>(
+    out: Option<&Path>,
+    resume: bool,
+    name: &str,
+    again: impl FnOnce(&Path) -> Result<(Journal, Vec<T>), JournalError>,
+) -> Result<(Option<Journal>, Vec<T>), JournalError> {
+    let Some(out) = out else { return Ok((None, Vec::new())) };
+    let (journal, known) = if resume { again(out)? } else { (Journal::create(out, name)?, Vec::new()) };
+    Ok((Some(journal), known))
+}
+
 /// Plans a sweep.
 pub(crate) fn begin_sweep(
     document: scenario::Document,
@@ -126,13 +141,7 @@ pub(crate) fn begin_sweep(
     let part = shard.map(|shard| Part::new(&sweep, &planned, shard));
     let name = part.as_ref().map_or(scenario, Part::journal);
     let planned = shard.unwrap_or_default().of(planned);
-    let (journal, known) = match out {
-        Some(out) if resume => {
-            Journal::resume(out, &name, &planned).map(|(journal, known)| (Some(journal), known))?
-        }
-        Some(out) => (Some(Journal::create(out, &name)?), Vec::new()),
-        None => (None, Vec::new()),
-    };
+    let (journal, known) = opened(out, resume, &name, |out| Journal::resume(out, &name, &planned))?;
     Ok(Begun { paths, planned, part, journal, known })
 }
 
@@ -239,13 +248,7 @@ pub(crate) fn begin_benchmark(
     let shard: Shard = shard.map(str::parse).transpose().map_err(value_error)?.unwrap_or_default();
     let plan = Plan { shard, ..plan };
     let name = plan.identity();
-    let (journal, known) = match out {
-        Some(out) if resume => {
-            Journal::resume_lines(out, &name).map(|(journal, known)| (Some(journal), known))?
-        }
-        Some(out) => (Some(Journal::create(out, &name)?), Vec::new()),
-        None => (None, Vec::new()),
-    };
+    let (journal, known) = opened(out, resume, &name, |out| Journal::resume_lines(out, &name))?;
     Ok((plan, journal, known))
 }
 

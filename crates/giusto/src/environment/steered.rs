@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use giusto_congestion::{
-    Cause, Controller, Decision, Feedback, Limits, Probe, QueueState, Requirements, SentPacket, StreamState,
-    Target,
+    Cause, Controller, Decision, Feedback, Limits, Probe, QueueState, Requirements, SentPacket, Target,
+    log::{Answer, Call, Log, Logged},
 };
 use giusto_units::{DataRate, DataSize, PeerTimestamp, TimeDelta, Timestamp};
 
@@ -195,7 +195,7 @@ impl Taps for Steer<'_> {
         if self.acts {
             Box::new(Steered::new(limits, shared))
         } else {
-            Box::new(Seeing { controller, shared })
+            Box::new(Logged::new(controller, Box::new(Seeing(shared))))
         }
     }
 }
@@ -283,84 +283,25 @@ impl Controller for Steered {
 /// The next instant: an action takes effect right after the end of a step.
 pub(super) const AFTER: TimeDelta = TimeDelta::from_nanos(1);
 
-/// A built-in controller, whose input is observed. It gets exactly the calls that it would get alone.
+/// Sees what a controller is told and answers.
 #[derive(Debug)]
-struct Seeing {
-    controller: Box<dyn Controller>,
-    shared: Shared,
-}
+struct Seeing(Shared);
 
-impl Seeing {
-    fn see(&self) {
-        with(&self.shared, |seen| seen.target = self.controller.target().media);
-    }
-}
-
-impl Controller for Seeing {
-    fn on_sent(&mut self, now: Timestamp, packet: &SentPacket) {
-        self.controller.on_sent(now, packet);
-        with(&self.shared, |seen| seen.sent += packet.size);
-        self.see();
+impl Log for Seeing {
+    fn on_call(&mut self, now: Timestamp, call: &Call<'_>) {
+        with(&self.0, |seen| match call {
+            Call::Sent(packet) => seen.sent += packet.size,
+            Call::Feedback(feedback) => seen.on_feedback(now, feedback),
+            Call::Timeout(queue) => seen.queue = queue.oldest,
+            Call::Limits(limits) => seen.limits = limits.ordered(),
+            Call::RouteChange => seen.on_route_change(),
+            _ => {}
+        });
     }
 
-    fn on_feedback(&mut self, now: Timestamp, feedback: &Feedback<'_>) {
-        self.controller.on_feedback(now, feedback);
-        with(&self.shared, |seen| seen.on_feedback(now, feedback));
-        self.see();
+    fn on_answer(&mut self, _now: Timestamp, answer: &Answer<'_>) {
+        with(&self.0, |seen| seen.target = answer.target.media);
     }
 
-    fn on_timeout(&mut self, now: Timestamp, queue: &QueueState) {
-        self.controller.on_timeout(now, queue);
-        with(&self.shared, |seen| seen.queue = queue.oldest);
-        self.see();
-    }
-
-    fn next_timeout(&self) -> Option<Timestamp> {
-        self.controller.next_timeout()
-    }
-
-    fn set_limits(&mut self, now: Timestamp, limits: Limits) {
-        self.controller.set_limits(now, limits);
-        with(&self.shared, |seen| seen.limits = limits.ordered());
-        self.see();
-    }
-
-    fn on_route_change(&mut self, now: Timestamp) {
-        self.controller.on_route_change(now);
-        with(&self.shared, Seen::on_route_change);
-        self.see();
-    }
-
-    fn target(&self) -> Target {
-        self.controller.target()
-    }
-
-    fn requirements(&self) -> Requirements {
-        self.controller.requirements()
-    }
-
-    fn next_probe(&mut self) -> Option<Probe> {
-        self.controller.next_probe()
-    }
-
-    fn frame_drop_interval(&self) -> Option<u32> {
-        self.controller.frame_drop_interval()
-    }
-
-    fn on_streams(&mut self, now: Timestamp, streams: &[StreamState]) {
-        self.controller.on_streams(now, streams);
-    }
-
-    fn stream_targets(&self) -> &[DataRate] {
-        self.controller.stream_targets()
-    }
-
-    fn decision(&self) -> &Decision {
-        self.controller.decision()
-    }
-
-    /// The controller inside, which is not observed.
-    fn clone_box(&self) -> Box<dyn Controller> {
-        self.controller.clone()
-    }
+    fn on_probe(&mut self, _now: Timestamp, _probe: &Probe) {}
 }
