@@ -119,6 +119,54 @@ pub(crate) trait Tunable {
     fn constants(&mut self, set: &mut Setter);
 }
 
+/// Declares the configuration of a controller: each field with its default and, where it can be tuned, its kind, name, range and summary.
+macro_rules! config {
+    (
+        $(#[$about:meta])*
+        pub struct Config {
+            $(#[$of_limits:meta])*
+            pub limits: Limits;
+            $(
+                $(#[$of_field:meta])*
+                pub $field:ident: $type:ty = $default:expr $(, $kind:ident $name:literal in $range:expr, $summary:literal)?;
+            )+
+        }
+    ) => {
+        $(#[$about])*
+        #[derive(Debug, Clone, Copy, PartialEq)]
+        #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+        #[non_exhaustive]
+        pub struct Config {
+            $(#[$of_limits])*
+            pub limits: Limits,
+            $(
+                $(#[$of_field])*
+                pub $field: $type,
+            )+
+        }
+
+        impl Config {
+            /// The defaults with these limits.
+            pub fn within(limits: Limits) -> Self {
+                Self { limits, $($field: $default),+ }
+            }
+        }
+
+        impl Default for Config {
+            fn default() -> Self {
+                Self::within(Limits::DEFAULT)
+            }
+        }
+
+        impl $crate::constants::Tunable for Config {
+            fn constants(&mut self, set: &mut $crate::constants::Setter) {
+                $($(set.$kind(&mut self.$field, $name, $range, $summary);)?)+
+            }
+        }
+    };
+}
+pub(crate) use config;
+
 /// Sets constants by name, or lists them.
 #[derive(Debug, Default)]
 pub(crate) struct Setter {

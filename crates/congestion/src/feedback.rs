@@ -26,19 +26,14 @@ impl SentPacket {
     pub const fn new(sequence: u64, at: Timestamp, size: DataSize) -> Self {
         Self { sequence, at, size, probe: None, in_flight: size }
     }
-
-    /// Sets the probe that it belongs to: [`Probe::cluster`](crate::Probe::cluster).
-    #[must_use]
-    pub const fn with_probe(self, cluster: Option<u32>) -> Self {
-        Self { probe: cluster, ..self }
-    }
-
-    /// Sets the bytes in flight, this packet included.
-    #[must_use]
-    pub const fn with_in_flight(self, in_flight: DataSize) -> Self {
-        Self { in_flight, ..self }
-    }
 }
+
+giusto_units::setters!(SentPacket {
+    /// Sets the probe that it belongs to: [`Probe::cluster`](crate::Probe::cluster).
+    with_probe(probe: Option<u32>);
+    /// Sets the bytes in flight, this packet included.
+    with_in_flight(in_flight: DataSize);
+});
 
 /// A report of one packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,32 +94,19 @@ impl<'a> Feedback<'a> {
     pub const fn new(packets: &'a [PacketReport], in_flight: DataSize) -> Self {
         Self { packets, rtt: None, receiver_estimate: None, loss: None, extension: None, in_flight }
     }
+}
 
+giusto_units::setters!(Feedback<'a> {
     /// Sets the round-trip time that the message gives. Controllers that use packet reports compute it from those; leave it out if you
     /// do not measure it otherwise.
-    #[must_use]
-    pub const fn with_rtt(self, rtt: Option<TimeDelta>) -> Self {
-        Self { rtt, ..self }
-    }
-
+    with_rtt(rtt: Option<TimeDelta>);
     /// Sets the receiver's estimate of the available rate.
-    #[must_use]
-    pub const fn with_receiver_estimate(self, estimate: Option<DataRate>) -> Self {
-        Self { receiver_estimate: estimate, ..self }
-    }
-
+    with_receiver_estimate(receiver_estimate: Option<DataRate>);
     /// Sets the losses since the previous report, where packets are not reported one by one.
-    #[must_use]
-    pub const fn with_loss(self, loss: Option<LossReport>) -> Self {
-        Self { loss, ..self }
-    }
-
+    with_loss(loss: Option<LossReport>);
     /// Sets what the format carries that the others do not.
-    #[must_use]
-    pub const fn with_extension(self, extension: Option<Extension>) -> Self {
-        Self { extension, ..self }
-    }
-}
+    with_extension(extension: Option<Extension>);
+});
 
 /// What one format of feedback carries and the others do not: input of the algorithm that the format was made for.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -195,16 +177,11 @@ impl StreamState {
     pub const fn new(usable: (DataRate, DataRate), queue: QueueState) -> Self {
         Self { priority: 1.0, usable, paused: false, queue }
     }
-
-    /// Sets the weight among the adaptive streams. Above 0.
-    #[must_use]
-    pub const fn with_priority(self, priority: f64) -> Self {
-        Self { priority, ..self }
-    }
-
-    /// Sets whether it is paused and produces no frames.
-    #[must_use]
-    pub const fn with_paused(self, paused: bool) -> Self {
-        Self { paused, ..self }
-    }
 }
+
+giusto_units::setters!(StreamState {
+    /// Sets the weight among the adaptive streams. Above 0.
+    with_priority(priority: f64);
+    /// Sets whether it is paused and produces no frames.
+    with_paused(paused: bool);
+});

@@ -24,24 +24,6 @@ impl Limits {
         max: DataRate::from_bps(2_000_000),
     };
 
-    /// Sets the lowest target rate.
-    #[must_use]
-    pub const fn with_min(self, min: DataRate) -> Self {
-        Self { min, ..self }
-    }
-
-    /// Sets the target rate at the start and after a route change.
-    #[must_use]
-    pub const fn with_start(self, start: DataRate) -> Self {
-        Self { start, ..self }
-    }
-
-    /// Sets the highest target rate.
-    #[must_use]
-    pub const fn with_max(self, max: DataRate) -> Self {
-        Self { max, ..self }
-    }
-
     /// These limits with `max` raised to at least `min`, and `start` moved between the two. Controllers use limits in this order.
     #[must_use]
     pub fn ordered(self) -> Self {
@@ -49,6 +31,15 @@ impl Limits {
         Self { min: self.min, start: self.start.max(self.min).min(max), max }
     }
 }
+
+giusto_units::setters!(Limits {
+    /// Sets the lowest target rate.
+    with_min(min: DataRate);
+    /// Sets the target rate at the start and after a route change.
+    with_start(start: DataRate);
+    /// Sets the highest target rate.
+    with_max(max: DataRate);
+});
 
 impl Default for Limits {
     fn default() -> Self {
@@ -83,28 +74,13 @@ pub struct Options {
     pub authors_laws: bool,
 }
 
-impl Options {
+giusto_units::setters!(Options {
     /// Sets the target of the queueing delay.
-    #[must_use]
-    pub const fn with_delay_target(self, target: Option<TimeDelta>) -> Self {
-        Self { delay_target: target, ..self }
-    }
-
+    with_delay_target(delay_target: Option<TimeDelta>);
     /// Sets the weight of the flow among other flows of the controller.
-    #[must_use]
-    pub const fn with_priority(self, priority: Option<f64>) -> Self {
-        Self { priority, ..self }
-    }
-
+    with_priority(priority: Option<f64>);
     /// Sets whether to probe while the sender is application-limited.
-    #[must_use]
-    pub const fn with_probe_while_limited(self, probe: bool) -> Self {
-        Self { probe_while_limited: probe, ..self }
-    }
-
+    with_probe_while_limited(probe_while_limited: bool);
     /// Sets whether `scream:v2` has laws of its authors' library.
-    #[must_use]
-    pub const fn with_authors_laws(self, authors_laws: bool) -> Self {
-        Self { authors_laws, ..self }
-    }
-}
+    with_authors_laws(authors_laws: bool);
+});

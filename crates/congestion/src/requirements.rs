@@ -22,6 +22,15 @@ pub enum FeedbackKind {
     ReceiverReports,
 }
 
+giusto_units::names!(FeedbackKind {
+    TransportWide = "transport-wide",
+    CongestionControl = "rfc8888",
+    ScreamDraft = "scream-draft",
+    Nada = "nada",
+    ReceiverEstimate = "remb",
+    ReceiverReports = "reports",
+});
+
 /// Requirements of a controller on sender and receiver.
 ///
 /// The default is a controller that uses arrival times of packets, with libwebrtc's pacer. With the feature `serde` they can be written,
@@ -97,65 +106,32 @@ impl Requirements {
         Self { feedback, accepted, ..self }
     }
 
-    /// Sets how packets are paced.
-    #[must_use]
-    pub const fn with_pacer(self, pacer: PacerSettings) -> Self {
-        Self { pacer, ..self }
-    }
-
-    /// Sets the maximum age of queued frames.
-    #[must_use]
-    pub const fn with_staleness(self, staleness: Staleness) -> Self {
-        Self { staleness, ..self }
-    }
-
-    /// Sets whether it has a target of the queueing delay that an option sets.
-    #[must_use]
-    pub const fn with_delay_target(self, delay_target: bool) -> Self {
-        Self { delay_target, ..self }
-    }
-
-    /// Sets whether it shares a bottleneck by weights.
-    #[must_use]
-    pub const fn with_priority(self, priority: bool) -> Self {
-        Self { priority, ..self }
-    }
-
-    /// Sets whether it can probe while the sender is application-limited.
-    #[must_use]
-    pub const fn with_limited_probes(self, limited_probes: bool) -> Self {
-        Self { limited_probes, ..self }
-    }
-
-    /// Sets whether it has further laws of its authors.
-    #[must_use]
-    pub const fn with_authors_laws(self, authors_laws: bool) -> Self {
-        Self { authors_laws, ..self }
-    }
-
-    /// Sets whether it reduces its rate when the receiver requests it.
-    #[must_use]
-    pub const fn with_receiver_limit(self, receiver_limit: bool) -> Self {
-        Self { receiver_limit, ..self }
-    }
-
-    /// Sets whether it uses the state of the sender's queue.
-    #[must_use]
-    pub const fn with_sender_queue(self, sender_queue: bool) -> Self {
-        Self { sender_queue, ..self }
-    }
-
-    /// Sets whether it reacts to congestion marks (ECN-CE).
-    #[must_use]
-    pub const fn with_marks(self, marks: bool) -> Self {
-        Self { marks, ..self }
-    }
-
     /// Whether the controller reacts to this feedback.
     pub fn accepts(&self, feedback: FeedbackKind) -> bool {
         self.accepted.contains(&feedback)
     }
 }
+
+giusto_units::setters!(Requirements {
+    /// Sets how packets are paced.
+    with_pacer(pacer: PacerSettings);
+    /// Sets the maximum age of queued frames.
+    with_staleness(staleness: Staleness);
+    /// Sets whether it has a target of the queueing delay that an option sets.
+    with_delay_target(delay_target: bool);
+    /// Sets whether it shares a bottleneck by weights.
+    with_priority(priority: bool);
+    /// Sets whether it can probe while the sender is application-limited.
+    with_limited_probes(limited_probes: bool);
+    /// Sets whether it has further laws of its authors.
+    with_authors_laws(authors_laws: bool);
+    /// Sets whether it reduces its rate when the receiver requests it.
+    with_receiver_limit(receiver_limit: bool);
+    /// Sets whether it uses the state of the sender's queue.
+    with_sender_queue(sender_queue: bool);
+    /// Sets whether it reacts to congestion marks (ECN-CE).
+    with_marks(marks: bool);
+});
 
 impl Default for Requirements {
     fn default() -> Self {
@@ -198,16 +174,9 @@ pub struct Staleness {
     pub discard_after: Option<TimeDelta>,
 }
 
-impl Staleness {
+giusto_units::setters!(Staleness {
     /// Sets the age of the oldest queued packet above which no frame is encoded.
-    #[must_use]
-    pub const fn with_skip_after(self, age: Option<TimeDelta>) -> Self {
-        Self { skip_after: age, ..self }
-    }
-
+    with_skip_after(skip_after: Option<TimeDelta>);
     /// Sets the age above which queued packets are discarded.
-    #[must_use]
-    pub const fn with_discard_after(self, age: Option<TimeDelta>) -> Self {
-        Self { discard_after: age, ..self }
-    }
-}
+    with_discard_after(discard_after: Option<TimeDelta>);
+});

@@ -22,19 +22,14 @@ impl Target {
     pub const fn new(media: DataRate, pacing: DataRate) -> Self {
         Self { media, pacing, padding: DataRate::ZERO, window: None }
     }
-
-    /// Sets the rate up to which the sender should add padding.
-    #[must_use]
-    pub const fn with_padding(self, padding: DataRate) -> Self {
-        Self { padding, ..self }
-    }
-
-    /// Sets the limit of the bytes in flight.
-    #[must_use]
-    pub const fn with_window(self, window: Option<DataSize>) -> Self {
-        Self { window, ..self }
-    }
 }
+
+giusto_units::setters!(Target {
+    /// Sets the rate up to which the sender should add padding.
+    with_padding(padding: DataRate);
+    /// Sets the limit of the bytes in flight.
+    with_window(window: Option<DataSize>);
+});
 
 /// A cluster of packets sent faster than the target, to measure what the path can carry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,25 +55,16 @@ impl Probe {
         let (duration, batch) = (TimeDelta::from_millis(15), TimeDelta::from_millis(2));
         Self { cluster, rate, duration, packets: 5, batch }
     }
-
-    /// Sets the minimum duration.
-    #[must_use]
-    pub const fn with_duration(self, duration: TimeDelta) -> Self {
-        Self { duration, ..self }
-    }
-
-    /// Sets the minimum number of packets.
-    #[must_use]
-    pub const fn with_packets(self, packets: u32) -> Self {
-        Self { packets, ..self }
-    }
-
-    /// Sets the duration of a batch.
-    #[must_use]
-    pub const fn with_batch(self, batch: TimeDelta) -> Self {
-        Self { batch, ..self }
-    }
 }
+
+giusto_units::setters!(Probe {
+    /// Sets the minimum duration.
+    with_duration(duration: TimeDelta);
+    /// Sets the minimum number of packets.
+    with_packets(packets: u32);
+    /// Sets the duration of a batch.
+    with_batch(batch: TimeDelta);
+});
 
 /// State of the queue according to the delay. There is no fourth.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]

@@ -19,15 +19,7 @@ impl fmt::Display for Decision {
     }
 }
 
-impl fmt::Display for Signal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Normal => "normal",
-            Self::OverUse => "over-use",
-            Self::UnderUse => "under-use",
-        })
-    }
-}
+giusto_units::names!(Signal as "signal" { Normal = "normal", OverUse = "over-use", UnderUse = "under-use" });
 
 /// With the numbers that led to it.
 impl fmt::Display for Cause {

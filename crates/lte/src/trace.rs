@@ -73,20 +73,9 @@ pub enum Position {
     Path,
 }
 
+giusto_units::names!(Position { Centre = "centre", Middle = "middle", Edge = "edge", Path = "path" });
+
 impl Position {
-    /// All positions.
-    pub const ALL: [Self; 4] = [Self::Centre, Self::Middle, Self::Edge, Self::Path];
-
-    /// Its name: `centre`, `middle`, `edge` or `path`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Centre => "centre",
-            Self::Middle => "middle",
-            Self::Edge => "edge",
-            Self::Path => "path",
-        }
-    }
-
     const fn percentile(self) -> f64 {
         match self {
             Self::Centre => 0.95,

@@ -65,28 +65,14 @@ pub struct SequenceConfig {
     pub window: u64,
 }
 
-impl SequenceConfig {
+giusto_units::setters!(SequenceConfig {
     /// The same, with this first number.
-    #[must_use]
-    pub fn with_first(mut self, first: impl Into<Option<u64>>) -> Self {
-        self.first = first.into();
-        self
-    }
-
+    with_first(first: into u64);
     /// The same, with this plausible jump.
-    #[must_use]
-    pub const fn with_max_jump(mut self, max_jump: u64) -> Self {
-        self.max_jump = max_jump;
-        self
-    }
-
+    with_max_jump(max_jump: u64);
     /// The same, with this number of packets stored individually.
-    #[must_use]
-    pub const fn with_window(mut self, window: u64) -> Self {
-        self.window = window;
-        self
-    }
-}
+    with_window(window: u64);
+});
 
 impl Default for SequenceConfig {
     fn default() -> Self {

@@ -26,42 +26,18 @@ pub struct Limits {
     pub size: Option<DataSize>,
 }
 
-impl Limits {
+giusto_units::setters!(Limits {
     /// The same, with this start of the duration.
-    #[must_use]
-    pub fn with_start(mut self, start: impl Into<Option<Timestamp>>) -> Self {
-        self.start = start.into();
-        self
-    }
-
+    with_start(start: into Timestamp);
     /// The same, with this duration.
-    #[must_use]
-    pub fn with_duration(mut self, duration: impl Into<Option<TimeDelta>>) -> Self {
-        self.duration = duration.into();
-        self
-    }
-
+    with_duration(duration: into TimeDelta);
     /// The same, with this time for late cycles.
-    #[must_use]
-    pub const fn with_overtime(mut self, overtime: TimeDelta) -> Self {
-        self.overtime = overtime;
-        self
-    }
-
+    with_overtime(overtime: TimeDelta);
     /// The same, with at most this number of datagrams.
-    #[must_use]
-    pub fn with_packets(mut self, packets: impl Into<Option<u64>>) -> Self {
-        self.packets = packets.into();
-        self
-    }
-
+    with_packets(packets: into u64);
     /// The same, with at most this number of bytes.
-    #[must_use]
-    pub fn with_size(mut self, size: impl Into<Option<DataSize>>) -> Self {
-        self.size = size.into();
-        self
-    }
-}
+    with_size(size: into DataSize);
+});
 
 impl Default for Limits {
     fn default() -> Self {

@@ -5,10 +5,7 @@ use core::{fmt, num::NonZeroU64, str::FromStr};
 
 use giusto_units::{DataSize, TimeDelta};
 
-use super::{
-    names::{UnknownName, choose},
-    plan::CyclePlan,
-};
+use super::plan::CyclePlan;
 
 /// The rule of a [`Grid`](super::Grid) for cycles that are later than the burst bound.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -24,37 +21,7 @@ pub enum CatchUp {
     Reanchor,
 }
 
-impl CatchUp {
-    /// All rules.
-    pub const ALL: [Self; 3] = [Self::Burst, Self::Skip, Self::Reanchor];
-
-    /// The name on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Burst => "burst",
-            Self::Skip => "skip",
-            Self::Reanchor => "reanchor",
-        }
-    }
-}
-
-impl fmt::Display for CatchUp {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for CatchUp {
-    type Err = UnknownName;
-    /// Reads a [name](Self::name).
-    ///
-    /// # Errors
-    ///
-    /// [`UnknownName`] lists the names.
-    fn from_str(text: &str) -> Result<Self, UnknownName> {
-        choose("catch-up rule", text, &Self::ALL, Self::name)
-    }
-}
+giusto_units::names!(CatchUp as "catch-up rule" { Burst = "burst", Skip = "skip", Reanchor = "reanchor" });
 
 /// Burst bound: maximum amount that is sent back to back. Counted in whole cycles of the plan, rounded down,
 /// but at least one, because a cycle is never divided.

@@ -22,28 +22,14 @@ pub struct GridConfig {
     pub burst_bound: BurstBound,
 }
 
-impl GridConfig {
+giusto_units::setters!(GridConfig {
     /// The same, with the first cycle due at `start`.
-    #[must_use]
-    pub fn with_start(mut self, start: impl Into<Option<Timestamp>>) -> Self {
-        self.start = start.into();
-        self
-    }
-
+    with_start(start: into Timestamp);
     /// The same, with this rule for late cycles.
-    #[must_use]
-    pub const fn with_catch_up(mut self, catch_up: CatchUp) -> Self {
-        self.catch_up = catch_up;
-        self
-    }
-
+    with_catch_up(catch_up: CatchUp);
     /// The same, with this burst bound.
-    #[must_use]
-    pub const fn with_burst_bound(mut self, burst_bound: BurstBound) -> Self {
-        self.burst_bound = burst_bound;
-        self
-    }
-}
+    with_burst_bound(burst_bound: BurstBound);
+});
 
 /// Sends on an absolute grid, and sleeps until its next point.
 ///

@@ -39,7 +39,6 @@
 //!   SMLI TR-99-77, 1999.
 #![cfg_attr(not(test), no_std)]
 
-#[macro_use]
 extern crate alloc;
 
 mod absolute;
@@ -49,8 +48,8 @@ mod catch_up;
 mod differential;
 mod grid;
 mod ideal;
+mod layer;
 pub mod media;
-mod names;
 mod plan;
 mod replay;
 mod schedule;
@@ -64,14 +63,16 @@ mod unpaced;
 mod virtual_driver;
 mod wake;
 
+pub use giusto_units::UnknownName;
+
 pub use absolute::{AbsoluteTime, SessionRule};
 pub use bounded::{Bounded, Limits};
 pub use burst_limit::BurstLimit;
 pub use catch_up::{BurstBound, BurstBoundError, CatchUp};
 pub use differential::{DifferentialRule, DifferentialTime};
 pub use grid::{Grid, GridConfig};
-pub use names::UnknownName;
-pub use plan::{CyclePlan, CycleRule, HeaderLayer, IpVersion, PlanError};
+pub use layer::{HeaderLayer, IpVersion};
+pub use plan::{CyclePlan, CycleRule, PlanError};
 pub use replay::Replay;
 pub use schedule::{Cycle, LateCycles, Schedule, Step};
 pub use send_compare::SendCompare;

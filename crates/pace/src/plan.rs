@@ -1,167 +1,10 @@
 //! Number of datagrams per cycle, and the period.
 
-use core::{fmt, net::IpAddr, num::NonZeroU64, str::FromStr};
+use core::{fmt, num::NonZeroU64};
 
 use giusto_units::{DataRate, DataSize, NANOS_PER_SECOND, TimeDelta};
 
-use super::names::{UnknownName, choose};
-
-/// The version of the Internet Protocol, which sets the size of its header.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub enum IpVersion {
-    /// IPv4: a header of 20 B (RFC 791 §3.1, without options).
-    #[default]
-    V4,
-    /// IPv6: a header of 40 B (RFC 8200 §3, without extension headers).
-    V6,
-}
-
-impl IpVersion {
-    /// The version of an address.
-    #[inline]
-    pub const fn of(address: IpAddr) -> Self {
-        match address {
-            IpAddr::V4(_) => Self::V4,
-            IpAddr::V6(_) => Self::V6,
-        }
-    }
-
-    /// The size of its header.
-    #[inline]
-    pub const fn header(self) -> DataSize {
-        DataSize::from_bytes(match self {
-            Self::V4 => 20,
-            Self::V6 => 40,
-        })
-    }
-
-    /// Maximum payload of one UDP datagram: 65 535 B minus the headers that the length fields count.
-    ///
-    /// The UDP length field counts the UDP header (RFC 768); the IPv4 total length counts its own header too (RFC 791 §3.1),
-    /// the IPv6 payload length does not (RFC 8200 §3).
-    #[inline]
-    pub const fn max_payload(self) -> DataSize {
-        DataSize::from_bytes(match self {
-            Self::V4 => 65_507,
-            Self::V6 => 65_527,
-        })
-    }
-
-    /// The number of IP packets in which a datagram of `payload` crosses a link with an MTU of `mtu`; `None` if the MTU has no room
-    /// for a fragment.
-    ///
-    /// Fragments other than the last hold a multiple of 8 B (RFC 791 §3.2); in IPv6 each has a further header of 8 B (RFC 8200
-    /// §4.5).
-    ///
-    /// # Example
-    ///
-    /// ```
-    /// use giusto_pace::IpVersion;
-    ///
-    /// assert_eq!(IpVersion::V4.fragments("1472 B".parse()?, "1500 B".parse()?), Some(1));
-    /// assert_eq!(IpVersion::V4.fragments("1473 B".parse()?, "1500 B".parse()?), Some(2));
-    /// assert_eq!(IpVersion::V6.fragments("4000 B".parse()?, "1280 B".parse()?), Some(4));
-    /// # Ok::<(), giusto_units::UnitError>(())
-    /// ```
-    pub fn fragments(self, payload: DataSize, mtu: DataSize) -> Option<u64> {
-        const FRAGMENT_UNIT: u64 = 8;
-        const FRAGMENT_HEADER_V6: u64 = 8;
-        let udp = payload.as_bytes().saturating_add(HeaderLayer::UDP_HEADER);
-        let room = mtu.as_bytes().saturating_sub(self.header().as_bytes());
-        if udp <= room {
-            return Some(1);
-        }
-        let room = match self {
-            Self::V4 => room,
-            Self::V6 => room.saturating_sub(FRAGMENT_HEADER_V6),
-        };
-        let whole = room / FRAGMENT_UNIT * FRAGMENT_UNIT;
-        // The last fragment may use the rest, too.
-        let before_last = udp.saturating_sub(room).checked_add(whole.checked_sub(1)?)?.checked_div(whole)?;
-        Some(before_last + 1)
-    }
-}
-
-/// The layer at which a rate is counted: which headers of each datagram count.
-///
-/// "Constant Bit Rate Streaming - Practical Implementations", Send and Sleep: a practical improvement is "to represent the
-/// IP and UDP headers in this calculation", which turns the period of 200 B at 10 kbit/s from 0.16 s into 0.18 s.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[non_exhaustive]
-pub enum HeaderLayer {
-    /// The UDP payload alone, as most tools count.
-    #[default]
-    Payload,
-    /// With the UDP header.
-    Udp,
-    /// With the UDP and IP headers.
-    Ip,
-    /// With UDP, IP and the Ethernet frame: header and check sequence, padding; without preamble and inter-packet gap.
-    Ethernet,
-}
-
-impl HeaderLayer {
-    /// All layers, from the inside out.
-    pub const ALL: [Self; 4] = [Self::Payload, Self::Udp, Self::Ip, Self::Ethernet];
-
-    /// With UDP, IP and the Ethernet frame: header, check sequence and padding, without preamble and
-    /// inter-packet gap.
-    const UDP_HEADER: u64 = 8;
-    /// IEEE 802.3 §3.1.1: two addresses and a type (14 B) before, a check sequence (4 B) behind.
-    const ETHERNET_HEADER_AND_CHECK: u64 = 14 + 4;
-    /// IEEE 802.3 §4.4.2, `minFrameSize`: a shorter frame is padded.
-    const ETHERNET_MIN_FRAME: u64 = 64;
-
-    /// Header bytes per datagram at this layer, without padding.
-    pub const fn overhead(self, ip: IpVersion) -> DataSize {
-        let ip_and_udp = ip.header().as_bytes() + Self::UDP_HEADER;
-        DataSize::from_bytes(match self {
-            Self::Payload => 0,
-            Self::Udp => Self::UDP_HEADER,
-            Self::Ip => ip_and_udp,
-            Self::Ethernet => ip_and_udp + Self::ETHERNET_HEADER_AND_CHECK,
-        })
-    }
-
-    /// The size of a datagram of `payload` at this layer; an Ethernet frame is at least 64 B.
-    pub fn on_wire(self, payload: DataSize, ip: IpVersion) -> DataSize {
-        let size = payload + self.overhead(ip);
-        match self {
-            Self::Ethernet => size.max(DataSize::from_bytes(Self::ETHERNET_MIN_FRAME)),
-            Self::Payload | Self::Udp | Self::Ip => size,
-        }
-    }
-
-    /// The name on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Payload => "payload",
-            Self::Udp => "udp",
-            Self::Ip => "ip",
-            Self::Ethernet => "ethernet",
-        }
-    }
-}
-
-impl fmt::Display for HeaderLayer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for HeaderLayer {
-    type Err = UnknownName;
-    /// Reads a [name](Self::name).
-    ///
-    /// # Errors
-    ///
-    /// [`UnknownName`] lists the names.
-    fn from_str(text: &str) -> Result<Self, UnknownName> {
-        choose("header layer", text, &Self::ALL, Self::name)
-    }
-}
+use crate::layer::{HeaderLayer, IpVersion};
 
 /// Rule for the number of datagrams per cycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -535,18 +378,6 @@ mod tests {
     }
 
     #[test]
-    fn short_frames_are_padded_only_on_ethernet() {
-        let on_wire =
-            |layer: HeaderLayer, payload, ip| layer.on_wire(DataSize::from_bytes(payload), ip).as_bytes();
-        assert_eq!(on_wire(HeaderLayer::Ethernet, 1, IpVersion::V4), 64);
-        assert_eq!(on_wire(HeaderLayer::Ethernet, 18, IpVersion::V4), 64);
-        assert_eq!(on_wire(HeaderLayer::Ethernet, 19, IpVersion::V4), 65);
-        assert_eq!(on_wire(HeaderLayer::Ethernet, 1, IpVersion::V6), 67);
-        assert_eq!(on_wire(HeaderLayer::Ip, 1, IpVersion::V4), 29);
-        assert_eq!(on_wire(HeaderLayer::Ethernet, 1472, IpVersion::V4), 1518);
-    }
-
-    #[test]
     fn the_other_cycle_rules_work() {
         let with = |rule| plan("1M", 200, HeaderLayer::Payload, rule).unwrap();
         assert_eq!(with(CycleRule::Given(5)).period().to_string(), "8 ms");
@@ -581,17 +412,6 @@ mod tests {
         1 kbit/s with 4294967295 x 1200 B per cycle means a period of 11453247 h, above the longest of 24 h: raise the rate, or send fewer or smaller datagrams per cycle
         1000000 Tbit/s with 1 x 1 B per cycle means a period below 1 ns, which no clock shows: lower the rate, or send more or larger datagrams per cycle
         "#);
-    }
-
-    #[test]
-    fn layers_are_read_by_their_names() {
-        for layer in HeaderLayer::ALL {
-            assert_eq!(layer.to_string().parse(), Ok(layer));
-        }
-        assert_eq!(
-            "mac".parse::<HeaderLayer>().unwrap_err().to_string(),
-            r#"unknown header layer "mac": the known ones are payload, udp, ip, ethernet"#
-        );
     }
 
     proptest! {

@@ -46,10 +46,6 @@ impl Schedule for Replay {
         }
     }
 
-    fn on_woke(&mut self, now: Timestamp) {
-        self.clock.clamp(now);
-    }
-
     fn late_cycles(&self) -> LateCycles {
         LateCycles { clock_reversals: self.clock.reversals(), ..LateCycles::default() }
     }

@@ -1,6 +1,5 @@
 //! The interface between a schedule and its driver.
 
-use alloc::boxed::Box;
 use giusto_units::{DataSize, TimeDelta, Timestamp};
 
 /// The next action of a driver.
@@ -57,8 +56,10 @@ pub trait Schedule: Send + core::fmt::Debug {
     /// A size of zero means that nothing could be sent.
     fn on_sent(&mut self, now: Timestamp, size: DataSize);
 
-    /// Handles the end of the requested sleep.
-    fn on_woke(&mut self, now: Timestamp);
+    /// Handles the end of the requested sleep, before `next` is called again.
+    fn on_woke(&mut self, now: Timestamp) {
+        let _ = now;
+    }
 
     /// The cycle requested at `since` had no data until `now`, and is sent now.
     ///
@@ -78,32 +79,6 @@ pub trait Schedule: Send + core::fmt::Debug {
     /// How the schedule has dealt with late cycles.
     fn late_cycles(&self) -> LateCycles {
         LateCycles::default()
-    }
-}
-
-impl<S: Schedule + ?Sized> Schedule for Box<S> {
-    fn next(&mut self, now: Timestamp) -> Step {
-        (**self).next(now)
-    }
-
-    fn on_sent(&mut self, now: Timestamp, size: DataSize) {
-        (**self).on_sent(now, size);
-    }
-
-    fn on_woke(&mut self, now: Timestamp) {
-        (**self).on_woke(now);
-    }
-
-    fn on_starved(&mut self, since: Timestamp, now: Timestamp) {
-        (**self).on_starved(since, now);
-    }
-
-    fn on_ended(&mut self, end: Timestamp) {
-        (**self).on_ended(end);
-    }
-
-    fn late_cycles(&self) -> LateCycles {
-        (**self).late_cycles()
     }
 }
 

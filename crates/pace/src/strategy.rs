@@ -1,8 +1,6 @@
 //! Schedules by name.
 
 use alloc::boxed::Box;
-use core::{fmt, str::FromStr};
-
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 
 use super::{
@@ -11,7 +9,6 @@ use super::{
     catch_up::{BurstBound, CatchUp},
     differential::{DifferentialRule, DifferentialTime},
     grid::{Grid, GridConfig},
-    names::{UnknownName, choose},
     plan::{CyclePlan, PlanError},
     schedule::Schedule,
     send_compare::SendCompare,
@@ -86,78 +83,35 @@ pub struct StrategyOptions {
     pub gap_threshold: Option<TimeDelta>,
 }
 
-impl StrategyOptions {
+giusto_units::setters!(StrategyOptions {
     /// The same, with the first cycle due at `start`.
-    #[must_use]
-    pub fn with_start(mut self, start: impl Into<Option<Timestamp>>) -> Self {
-        self.start = start.into();
-        self
-    }
-
+    with_start(start: into Timestamp);
     /// The same, with this rule for late cycles.
-    #[must_use]
-    pub const fn with_catch_up(mut self, catch_up: CatchUp) -> Self {
-        self.catch_up = catch_up;
-        self
-    }
-
+    with_catch_up(catch_up: CatchUp);
     /// The same, with this burst bound.
-    #[must_use]
-    pub const fn with_burst_bound(mut self, burst_bound: BurstBound) -> Self {
-        self.burst_bound = burst_bound;
-        self
-    }
-
+    with_burst_bound(burst_bound: BurstBound);
     /// The same, with this maximum burst rate.
-    #[must_use]
-    pub fn with_r_max(mut self, r_max: impl Into<Option<DataRate>>) -> Self {
-        self.r_max = r_max.into();
-        self
-    }
-
+    with_r_max(r_max: into DataRate);
     /// The same, with this shortest gap in the data.
-    #[must_use]
-    pub fn with_gap_threshold(mut self, gap_threshold: impl Into<Option<TimeDelta>>) -> Self {
-        self.gap_threshold = gap_threshold.into();
-        self
-    }
-}
+    with_gap_threshold(gap_threshold: into TimeDelta);
+});
+
+giusto_units::names!(Strategy as "strategy" {
+    Grid = "grid",
+    SendCompare = "send-compare",
+    SendSleep = "send-sleep",
+    SendSleepDeficit = "send-sleep-deficit",
+    SendSleepOversleep = "send-sleep-oversleep",
+    Unpaced = "unpaced",
+    Dt0 = "dt0",
+    Dt1 = "dt1",
+    Dt2 = "dt2",
+    Dt2Live = "dt2-live",
+    At0 = "at0",
+    At1 = "at1",
+});
 
 impl Strategy {
-    /// All strategies.
-    pub const ALL: [Self; 12] = [
-        Self::Grid,
-        Self::SendCompare,
-        Self::SendSleep,
-        Self::SendSleepDeficit,
-        Self::SendSleepOversleep,
-        Self::Unpaced,
-        Self::Dt0,
-        Self::Dt1,
-        Self::Dt2,
-        Self::Dt2Live,
-        Self::At0,
-        Self::At1,
-    ];
-
-    /// The name on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Grid => "grid",
-            Self::SendCompare => "send-compare",
-            Self::SendSleep => "send-sleep",
-            Self::SendSleepDeficit => "send-sleep-deficit",
-            Self::SendSleepOversleep => "send-sleep-oversleep",
-            Self::Unpaced => "unpaced",
-            Self::Dt0 => "dt0",
-            Self::Dt1 => "dt1",
-            Self::Dt2 => "dt2",
-            Self::Dt2Live => "dt2-live",
-            Self::At0 => "at0",
-            Self::At1 => "at1",
-        }
-    }
-
     /// A schedule of this kind for `plan`.
     ///
     /// # Errors
@@ -190,24 +144,6 @@ impl Strategy {
             Some(r_max) => Box::new(BurstLimit::new(schedule, r_max)?),
             None => schedule,
         })
-    }
-}
-
-impl fmt::Display for Strategy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for Strategy {
-    type Err = UnknownName;
-    /// Reads a [name](Self::name).
-    ///
-    /// # Errors
-    ///
-    /// [`UnknownName`] lists the names.
-    fn from_str(text: &str) -> Result<Self, UnknownName> {
-        choose("strategy", text, &Self::ALL, Self::name)
     }
 }
 

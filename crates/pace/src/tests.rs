@@ -6,7 +6,7 @@ use proptest::{prelude::*, strategy::Strategy as Draw};
 use super::{
     catch_up::{BurstBound, CatchUp},
     plan::CyclePlan,
-    schedule::{Schedule, Step},
+    schedule::Step,
     strategy::{Strategy, StrategyOptions},
     virtual_driver::{VirtualDriver, plan},
 };

@@ -41,10 +41,6 @@ impl Schedule for Unpaced {
         self.clock.clamp(now);
     }
 
-    fn on_woke(&mut self, now: Timestamp) {
-        self.clock.clamp(now);
-    }
-
     fn late_cycles(&self) -> LateCycles {
         LateCycles { clock_reversals: self.clock.reversals(), ..LateCycles::default() }
     }

@@ -4,7 +4,8 @@ use alloc::vec::Vec;
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
 use super::{
-    plan::{CyclePlan, CycleRule, HeaderLayer, IpVersion},
+    layer::{HeaderLayer, IpVersion},
+    plan::{CyclePlan, CycleRule},
     schedule::{Schedule, Step},
 };
 

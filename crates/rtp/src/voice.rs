@@ -96,9 +96,6 @@ pub enum VoiceProfile {
 }
 
 impl VoiceProfile {
-    /// All codecs.
-    pub const ALL: [Self; 5] = [Self::G711Ulaw, Self::G711Alaw, Self::G729, Self::G722, Self::Opus];
-
     /// The RTP payload type: static for all (RFC 3551 §6, Table 4) except Opus, which uses 111 of the dynamic
     /// range, as browsers do.
     pub const fn payload_type(self) -> u8 {
@@ -166,17 +163,15 @@ impl VoiceProfile {
             Self::Opus => TimeDelta::from_micros(6_500),
         }
     }
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::G711Ulaw => "g711",
-            Self::G711Alaw => "g711a",
-            Self::G729 => "g729",
-            Self::G722 => "g722",
-            Self::Opus => "opus",
-        }
-    }
 }
+
+giusto_units::names!(VoiceProfile {
+    G711Ulaw = "g711",
+    G711Alaw = "g711a",
+    G729 = "g729",
+    G722 = "g722",
+    Opus = "opus",
+});
 
 impl fmt::Display for VoiceProfile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,8 +1,9 @@
 //! Rates and sizes of data.
 
-use core::ops::{Add, AddAssign, Mul};
-
-use crate::time::{NANOS_PER_SECOND, TimeDelta};
+use crate::{
+    declare::{assigning, operator},
+    time::{NANOS_PER_SECOND, TimeDelta},
+};
 
 /// A rate in bits per second.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -96,32 +97,13 @@ impl DataSize {
     }
 }
 
-impl Add for DataSize {
-    type Output = Self;
-    #[inline]
-    fn add(self, other: Self) -> Self {
-        Self(self.0.saturating_add(other.0))
-    }
-}
-
-impl AddAssign for DataSize {
-    #[inline]
-    fn add_assign(&mut self, other: Self) {
-        *self = *self + other;
-    }
-}
-
-impl Mul<u64> for DataSize {
-    type Output = Self;
-    #[inline]
-    fn mul(self, factor: u64) -> Self {
-        Self(self.0.saturating_mul(factor))
-    }
-}
+operator!(Add::add(DataSize, DataSize) -> DataSize: |a, b| DataSize(a.0.saturating_add(b.0)));
+operator!(Mul::mul(DataSize, u64) -> DataSize: |size, factor| DataSize(size.0.saturating_mul(factor)));
+assigning!(AddAssign::add_assign(DataSize, DataSize): +);
 
 impl core::iter::Sum for DataSize {
     fn sum<I: Iterator<Item = Self>>(sizes: I) -> Self {
-        sizes.fold(Self::ZERO, Add::add)
+        sizes.fold(Self::ZERO, core::ops::Add::add)
     }
 }
 

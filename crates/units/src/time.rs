@@ -1,7 +1,9 @@
 //! Times on two clocks, and durations.
 
-use crate::math;
-use core::ops::{Add, AddAssign, Div, Mul, Neg, Sub, SubAssign};
+use crate::{
+    declare::{assigning, operator},
+    math,
+};
 
 /// Nanoseconds per second.
 pub const NANOS_PER_SECOND: u64 = 1_000_000_000;
@@ -63,36 +65,10 @@ impl Timestamp {
     }
 }
 
-impl Add<TimeDelta> for Timestamp {
-    type Output = Self;
-    #[inline]
-    fn add(self, delta: TimeDelta) -> Self {
-        Self(self.0.saturating_add_signed(delta.0))
-    }
-}
-
-impl AddAssign<TimeDelta> for Timestamp {
-    #[inline]
-    fn add_assign(&mut self, delta: TimeDelta) {
-        *self = *self + delta;
-    }
-}
-
-impl Sub<TimeDelta> for Timestamp {
-    type Output = Self;
-    #[inline]
-    fn sub(self, delta: TimeDelta) -> Self {
-        self + -delta
-    }
-}
-
-impl Sub for Timestamp {
-    type Output = TimeDelta;
-    #[inline]
-    fn sub(self, earlier: Self) -> TimeDelta {
-        TimeDelta(difference(self.0, earlier.0))
-    }
-}
+operator!(Add::add(Timestamp, TimeDelta) -> Timestamp: |time, delta| Timestamp(time.0.saturating_add_signed(delta.0)));
+operator!(Sub::sub(Timestamp, TimeDelta) -> Timestamp: |time, delta| time + -delta);
+operator!(Sub::sub(Timestamp, Timestamp) -> TimeDelta: |time, earlier| TimeDelta(difference(time.0, earlier.0)));
+assigning!(AddAssign::add_assign(Timestamp, TimeDelta): +);
 
 /// A time on the *remote* clock: nanoseconds since an unknown start.
 ///
@@ -123,13 +99,7 @@ impl PeerTimestamp {
     }
 }
 
-impl Sub for PeerTimestamp {
-    type Output = TimeDelta;
-    #[inline]
-    fn sub(self, earlier: Self) -> TimeDelta {
-        TimeDelta(difference(self.0, earlier.0))
-    }
-}
+operator!(Sub::sub(PeerTimestamp, PeerTimestamp) -> TimeDelta: |time, earlier| TimeDelta(difference(time.0, earlier.0)));
 
 #[inline]
 fn difference(later: u64, earlier: u64) -> i64 {
@@ -227,58 +197,21 @@ impl TimeDelta {
     }
 }
 
-impl Add for TimeDelta {
-    type Output = Self;
-    #[inline]
-    fn add(self, other: Self) -> Self {
-        Self(self.0.saturating_add(other.0))
-    }
-}
+operator!(Add::add(TimeDelta, TimeDelta) -> TimeDelta: |a, b| TimeDelta(a.0.saturating_add(b.0)));
+operator!(Sub::sub(TimeDelta, TimeDelta) -> TimeDelta: |a, b| TimeDelta(a.0.saturating_sub(b.0)));
+operator!(Mul::mul(TimeDelta, i64) -> TimeDelta: |time, factor| TimeDelta(time.0.saturating_mul(factor)));
+operator!(
+    /// Rounds towards zero; a division by zero gives the longest duration.
+    Div::div(TimeDelta, i64) -> TimeDelta: |time, divisor| time.0.checked_div(divisor).map_or(TimeDelta::MAX, TimeDelta)
+);
+assigning!(AddAssign::add_assign(TimeDelta, TimeDelta): +);
+assigning!(SubAssign::sub_assign(TimeDelta, TimeDelta): -);
 
-impl AddAssign for TimeDelta {
-    #[inline]
-    fn add_assign(&mut self, other: Self) {
-        *self = *self + other;
-    }
-}
-
-impl Sub for TimeDelta {
-    type Output = Self;
-    #[inline]
-    fn sub(self, other: Self) -> Self {
-        Self(self.0.saturating_sub(other.0))
-    }
-}
-
-impl SubAssign for TimeDelta {
-    #[inline]
-    fn sub_assign(&mut self, other: Self) {
-        *self = *self - other;
-    }
-}
-
-impl Neg for TimeDelta {
+impl core::ops::Neg for TimeDelta {
     type Output = Self;
     #[inline]
     fn neg(self) -> Self {
         Self(self.0.saturating_neg())
-    }
-}
-
-impl Mul<i64> for TimeDelta {
-    type Output = Self;
-    #[inline]
-    fn mul(self, factor: i64) -> Self {
-        Self(self.0.saturating_mul(factor))
-    }
-}
-
-impl Div<i64> for TimeDelta {
-    type Output = Self;
-    /// Rounds towards zero; a division by zero gives the longest duration.
-    #[inline]
-    fn div(self, divisor: i64) -> Self {
-        self.0.checked_div(divisor).map_or(Self::MAX, Self)
     }
 }
 

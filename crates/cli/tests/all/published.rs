@@ -8,7 +8,7 @@ use std::{
 /// Crates, and their public types that are no values: state machines, handles, errors, places in a packet, and a plan that only its
 /// constructor makes.
 const NO_VALUES: [(&str, &[&str]); 5] = [
-    ("units", &["UnitError"]),
+    ("units", &["UnitError", "UnknownName"]),
     (
         "pace",
         &[
@@ -24,7 +24,6 @@ const NO_VALUES: [(&str, &[&str]); 5] = [
             "Replay",
             "SendCompare",
             "SendSleep",
-            "UnknownName",
             "Unpaced",
             "WakePlanner",
         ],

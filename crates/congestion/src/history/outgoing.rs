@@ -25,25 +25,16 @@ impl OutgoingPacket {
     pub const fn new(size: DataSize) -> Self {
         Self { transport_sequence: None, rtp: None, size, probe: None }
     }
-
-    /// Sets the transport-wide sequence number.
-    #[must_use]
-    pub const fn with_transport_sequence(self, sequence: Option<u16>) -> Self {
-        Self { transport_sequence: sequence, ..self }
-    }
-
-    /// Sets the RTP source and sequence number.
-    #[must_use]
-    pub const fn with_rtp(self, id: Option<RtpId>) -> Self {
-        Self { rtp: id, ..self }
-    }
-
-    /// Sets the probe that it belongs to: [`Probe::cluster`](crate::Probe::cluster).
-    #[must_use]
-    pub const fn with_probe(self, cluster: Option<u32>) -> Self {
-        Self { probe: cluster, ..self }
-    }
 }
+
+giusto_units::setters!(OutgoingPacket {
+    /// Sets the transport-wide sequence number.
+    with_transport_sequence(transport_sequence: Option<u16>);
+    /// Sets the RTP source and sequence number.
+    with_rtp(rtp: Option<RtpId>);
+    /// Sets the probe that it belongs to: [`Probe::cluster`](crate::Probe::cluster).
+    with_probe(probe: Option<u32>);
+});
 
 /// Identifies an RTP packet (RFC 3550 §5.1). It has these two parts for good.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]

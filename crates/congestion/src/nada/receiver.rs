@@ -31,19 +31,14 @@ impl ReceivedMedia {
     pub const fn new(delay: TimeDelta, size: DataSize) -> Self {
         Self { delay, size, missing: Some(0), is_marked: false }
     }
-
-    /// Sets the packets lost directly before this one; `None`: this one is out of order.
-    #[must_use]
-    pub const fn with_missing(self, missing: Option<u64>) -> Self {
-        Self { missing, ..self }
-    }
-
-    /// Sets whether it carries a congestion mark (ECN-CE).
-    #[must_use]
-    pub const fn with_mark(self, is_marked: bool) -> Self {
-        Self { is_marked, ..self }
-    }
 }
+
+giusto_units::setters!(ReceivedMedia {
+    /// Sets the packets lost directly before this one; `None`: this one is out of order.
+    with_missing(missing: Option<u64>);
+    /// Sets whether it carries a congestion mark (ECN-CE).
+    with_mark(is_marked: bool);
+});
 
 /// Measures a flow and makes reports.
 ///

@@ -91,39 +91,41 @@ pub enum MarkMode {
     Graded,
 }
 
-/// Configuration of [`ScreamV2`].
-#[derive(Debug, Clone, Copy, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[non_exhaustive]
-pub struct Config {
-    /// Range (`TARGET_BITRATE_MIN`, `TARGET_BITRATE_MAX`) and initial value of the target.
-    pub limits: Limits,
-    /// The queueing delay.
-    pub delay: QueueDelayConfig,
-    /// The share of marked packets.
-    pub marks: MarksConfig,
-    /// Meaning of marks. Default: determined from the packets.
-    pub mark_mode: MarkMode,
-    /// Losses.
-    pub losses: LossesConfig,
-    /// The reference window.
-    pub window: WindowConfig,
-    /// The media rate.
-    pub media: MediaRateConfig,
-    /// Pacing and the send window.
-    pub sending: SendingConfig,
-    /// Reaction to missing feedback.
-    pub silence: SilenceConfig,
-    /// RTT before the first measurement. Default 333 ms (RFC 9002 §6.2.2, `kInitialRtt`).
-    pub presumed_rtt: TimeDelta,
-    /// Interval at which the sender's queue is examined. Default 10 ms, so that frames can be distinguished
-    /// at up to 100 per second.
-    pub look: TimeDelta,
-    /// Factor on the target while the base delay is measured again. Default 0.5 (§"Clock drift issues and
-    /// remedies").
-    pub drift_scale: f64,
-    /// That takes five RTTs, and at least this time. Default 0.2 s (same section).
-    pub drift_time: TimeDelta,
+giusto_units::defaults! {
+    /// Configuration of [`ScreamV2`].
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+    #[non_exhaustive]
+    pub struct Config {
+        /// Range (`TARGET_BITRATE_MIN`, `TARGET_BITRATE_MAX`) and initial value of the target.
+        pub limits: Limits = Limits::default(),
+        /// The queueing delay.
+        pub delay: QueueDelayConfig = QueueDelayConfig::default(),
+        /// The share of marked packets.
+        pub marks: MarksConfig = MarksConfig::default(),
+        /// Meaning of marks. Default: determined from the packets.
+        pub mark_mode: MarkMode = MarkMode::default(),
+        /// Losses.
+        pub losses: LossesConfig = LossesConfig::default(),
+        /// The reference window.
+        pub window: WindowConfig = WindowConfig::default(),
+        /// The media rate.
+        pub media: MediaRateConfig = MediaRateConfig::default(),
+        /// Pacing and the send window.
+        pub sending: SendingConfig = SendingConfig::default(),
+        /// Reaction to missing feedback.
+        pub silence: SilenceConfig = SilenceConfig::default(),
+        /// RTT before the first measurement. Default 333 ms (RFC 9002 §6.2.2, `kInitialRtt`).
+        pub presumed_rtt: TimeDelta = TimeDelta::from_millis(333),
+        /// Interval at which the sender's queue is examined. Default 10 ms, so that frames can be distinguished
+        /// at up to 100 per second.
+        pub look: TimeDelta = TimeDelta::from_millis(10),
+        /// Factor on the target while the base delay is measured again. Default 0.5 (§"Clock drift issues and
+        /// remedies").
+        pub drift_scale: f64 = 0.5,
+        /// That takes five RTTs, and at least this time. Default 0.2 s (same section).
+        pub drift_time: TimeDelta = TimeDelta::from_millis(200),
+    }
 }
 
 impl Config {
@@ -154,26 +156,6 @@ impl Config {
             media: MediaRateConfig { divisor: 1.1, max_deviation: 0.0, ..within.media },
             sending: SendingConfig { large_frames: 1.5, ..within.sending },
             ..within
-        }
-    }
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            limits: Limits::default(),
-            delay: QueueDelayConfig::default(),
-            marks: MarksConfig::default(),
-            mark_mode: MarkMode::default(),
-            losses: LossesConfig::default(),
-            window: WindowConfig::default(),
-            media: MediaRateConfig::default(),
-            sending: SendingConfig::default(),
-            silence: SilenceConfig::default(),
-            presumed_rtt: TimeDelta::from_millis(333),
-            look: TimeDelta::from_millis(10),
-            drift_scale: 0.5,
-            drift_time: TimeDelta::from_millis(200),
         }
     }
 }

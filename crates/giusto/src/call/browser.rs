@@ -53,7 +53,6 @@ use super::{
 use crate::{
     record::{Distribution, FlowRecord, RunRecord},
     replay::{Lacks, SessionInfo, SessionLog},
-    scenario::feedback_name,
     trace::{TraceFile, TraceFileError},
 };
 
@@ -479,7 +478,7 @@ impl<F: FnMut(BrowserEvent)> Witness<F> {
             id: id.to_owned(),
             group: id.to_owned(),
             kind: "media".to_owned(),
-            feedback: Some(feedback_name(connected.feedback).to_owned()),
+            feedback: Some(connected.feedback.name().to_owned()),
             from: from.to_owned(),
             to: to.to_owned(),
             ..FlowRecord::default()

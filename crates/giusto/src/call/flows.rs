@@ -6,11 +6,7 @@ use giusto_sim::{
     record::RecordedRun,
 };
 
-use crate::{
-    record::FlowRecord,
-    run::media,
-    scenario::{MediaSpec, feedback_name},
-};
+use crate::{record::FlowRecord, run::media, scenario::MediaSpec};
 
 /// The flows of a call in its record: media and feedback of each direction.
 pub(super) const FORWARD: [FlowId; 2] = [FlowId(0), FlowId(1)];
@@ -48,7 +44,7 @@ pub(super) fn about(spec: &MediaSpec, controller: &str, is_forward: bool, first:
         group: id.to_owned(),
         kind: "media".to_owned(),
         controller: Some(controller.to_owned()),
-        feedback: Some(feedback_name(spec.reported()).to_owned()),
+        feedback: Some(spec.reported().name().to_owned()),
         from: from.to_owned(),
         to: to.to_owned(),
         streams: media::stream_records(spec, first),

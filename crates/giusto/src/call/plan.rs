@@ -1,7 +1,5 @@
 //! The media of a call.
 
-use std::str::FromStr;
-
 use giusto_congestion::{Algorithm, FeedbackKind};
 use giusto_session::{
     call::{AudioOffer, MAX_NAME_BYTES, MediaOffer, Offer, Protection, RepairOffer, VideoOffer},
@@ -18,7 +16,7 @@ use super::{
 };
 use crate::scenario::{
     FlowKind, FlowSpec, LinkSpec, MediaSpec, RepairSpec, Scenario, ScenarioError, Start, VideoSpec,
-    VideoStream, controller, feedback_name, feedback_of,
+    VideoStream, controller,
 };
 use crate::{capture::session_info, replay::SessionInfo};
 
@@ -53,18 +51,7 @@ impl Direction {
     }
 }
 
-impl FromStr for Direction {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "forward" => Ok(Self::Forward),
-            "reverse" => Ok(Self::Reverse),
-            "both" => Ok(Self::Both),
-            _ => Err(format!("unknown direction \"{text}\": use forward, reverse or both")),
-        }
-    }
-}
+giusto_units::names!(Direction as "direction" { Forward = "forward", Reverse = "reverse", Both = "both" });
 
 /// A model of a video encoder, by the name that it has in scenarios.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -81,13 +68,6 @@ pub enum Encoder {
 }
 
 impl Encoder {
-    const NAMES: [(&'static str, Self); 4] = [
-        ("perfect", Self::Perfect),
-        ("statistical", Self::Statistical),
-        ("trace", Self::Trace),
-        ("hybrid", Self::Hybrid),
-    ];
-
     /// The encoder with these rates, which begins at `start_rate`.
     fn video(self, limits: RateRange, start_rate: DataRate) -> VideoSpec {
         let statistical = StatisticalConfig { limits, start_rate, ..StatisticalConfig::default() };
@@ -103,14 +83,12 @@ impl Encoder {
     }
 }
 
-impl FromStr for Encoder {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let found = Self::NAMES.iter().find(|(name, _)| *name == text).map(|(_, encoder)| *encoder);
-        found.ok_or_else(|| format!("unknown encoder \"{text}\": use perfect, statistical, trace or hybrid"))
-    }
-}
+giusto_units::names!(Encoder as "encoder" {
+    Perfect = "perfect",
+    Statistical = "statistical",
+    Trace = "trace",
+    Hybrid = "hybrid",
+});
 
 /// Why a call cannot be as it was asked for.
 #[derive(Debug, thiserror::Error)]
@@ -152,19 +130,12 @@ pub enum Repair {
     Both,
 }
 
-impl FromStr for Repair {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "none" => Ok(Self::None),
-            "nack" => Ok(Self::Nack),
-            "flexfec" => Ok(Self::FlexFec),
-            "nack+flexfec" => Ok(Self::Both),
-            _ => Err(format!("unknown repair \"{text}\": use none, nack, flexfec or nack+flexfec")),
-        }
-    }
-}
+giusto_units::names!(Repair as "repair" {
+    None = "none",
+    Nack = "nack",
+    FlexFec = "flexfec",
+    Both = "nack+flexfec",
+});
 
 impl From<Repair> for RepairSpec {
     fn from(repair: Repair) -> Self {
@@ -174,48 +145,32 @@ impl From<Repair> for RepairSpec {
     }
 }
 
-/// The media that one end sends.
-#[derive(Debug, Clone, PartialEq)]
-pub struct MediaPlan {
-    /// Congestion controller. Default: that of scenarios.
-    pub controller: Algorithm,
-    /// Feedback of the receiver; `None`: what the controller requires.
-    pub feedback: Option<FeedbackKind>,
-    /// The model of the video encoders.
-    pub encoder: Encoder,
-    /// Number of videos. Default 1.
-    pub videos: usize,
-    /// Whether there is an audio stream of 20 kbit/s (RFC 8867 §4.3). Default: no.
-    pub audio: bool,
-    /// Lowest target rate, headers included; `None`: 30 kbit/s.
-    pub min_rate: Option<DataRate>,
-    /// First target rate; `None`: 300 kbit/s.
-    pub start_rate: Option<DataRate>,
-    /// Highest target rate, which the videos share.
-    pub max_rate: DataRate,
-    /// Target of the queueing delay, of a controller that has one.
-    pub delay_target: Option<TimeDelta>,
-    /// ECN codepoint of the packets. Default: none.
-    pub ecn: Ecn,
-    /// How lost packets are repaired. Default: NACK.
-    pub repair: Repair,
-}
-
-impl Default for MediaPlan {
-    fn default() -> Self {
-        Self {
-            controller: MediaSpec::default_controller(),
-            feedback: None,
-            encoder: Encoder::default(),
-            videos: 1,
-            audio: false,
-            min_rate: None,
-            start_rate: None,
-            max_rate: DEFAULT_MAX_RATE,
-            delay_target: None,
-            ecn: Ecn::NotEct,
-            repair: Repair::default(),
-        }
+giusto_units::defaults! {
+    /// The media that one end sends.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct MediaPlan {
+        /// Congestion controller. Default: that of scenarios.
+        pub controller: Algorithm = MediaSpec::default_controller(),
+        /// Feedback of the receiver; `None`: what the controller requires.
+        pub feedback: Option<FeedbackKind> = None,
+        /// The model of the video encoders.
+        pub encoder: Encoder = Encoder::default(),
+        /// Number of videos. Default 1.
+        pub videos: usize = 1,
+        /// Whether there is an audio stream of 20 kbit/s (RFC 8867 §4.3). Default: no.
+        pub audio: bool = false,
+        /// Lowest target rate, headers included; `None`: 30 kbit/s.
+        pub min_rate: Option<DataRate> = None,
+        /// First target rate; `None`: 300 kbit/s.
+        pub start_rate: Option<DataRate> = None,
+        /// Highest target rate, which the videos share.
+        pub max_rate: DataRate = DEFAULT_MAX_RATE,
+        /// Target of the queueing delay, of a controller that has one.
+        pub delay_target: Option<TimeDelta> = None,
+        /// ECN codepoint of the packets. Default: none.
+        pub ecn: Ecn = Ecn::NotEct,
+        /// How lost packets are repaired. Default: NACK.
+        pub repair: Repair = Repair::default(),
     }
 }
 
@@ -409,7 +364,7 @@ fn offered(spec: &MediaSpec) -> MediaOffer {
     let encoder = spec.videos.first().map_or("", |video| video.video.name());
     MediaOffer {
         controller: offered_name(spec.controller),
-        feedback: feedback_name(spec.reported()).to_owned(),
+        feedback: spec.reported().name().to_owned(),
         encoder: encoder.to_owned(),
         codec: spec.codec,
         rates: [limits.min, limits.start, limits.max],
@@ -487,7 +442,8 @@ pub(crate) fn received(offer: &MediaOffer, duration: Option<TimeDelta>) -> Resul
 
 /// The media that an offer describes, with this controller.
 fn described(offer: &MediaOffer, controller: Algorithm) -> Result<MediaSpec, PlanError> {
-    let feedback = feedback_of(&offer.feedback).ok_or_else(|| PlanError::Feedback(offer.feedback.clone()))?;
+    let feedback =
+        FeedbackKind::named(&offer.feedback).ok_or_else(|| PlanError::Feedback(offer.feedback.clone()))?;
     // The end that receives need not know the encoder; the end that sends has checked it.
     let encoder = offer.encoder.parse().unwrap_or_default();
     let [min, start, max] = offer.rates;

@@ -45,39 +45,27 @@ const LISTEN: TimeDelta = TimeDelta::from_millis(1_000);
 /// The smallest MTU with IPv6: RFC 8200 §5.
 const MIN_IPV6_MTU: u16 = 1280;
 
-/// Options of every run.
-#[derive(Debug, Clone)]
-pub struct LinkOptions {
-    /// The end of the run, from its start. Default: none.
-    pub duration: Option<TimeDelta>,
-    /// Ends the run early once it is true.
-    pub stop: Arc<AtomicBool>,
-    /// The bound on the 99th percentile of the lateness; beyond it the figures are doubted. Default: 500 µs.
-    pub max_lateness: TimeDelta,
-    /// Priority for the real-time class `SCHED_FIFO`, 1 to 99, if it is to be requested. Default: `None`.
-    pub realtime: Option<u8>,
-    /// Of a relay: when the time of the links begins. From there to the end of the duration, RTP and RTCP cross the links; all other
-    /// datagrams pass at once, and only `stop` ends the run. Default: `None`: with the first datagram of a relay that belongs to no
-    /// handshake (giusto's own, DTLS, STUN), or with the command.
-    pub start: Option<StartSignal>,
-    /// The time of the links begins with the first RTP or RTCP datagram. What comes before passes at once. Default: no.
-    pub with_media: bool,
-    /// With a duration, a relay ends after this time, or the duration if that is longer, without a datagram that begins the time of the
-    /// links. Default: 60 s.
-    pub patience: TimeDelta,
-}
-
-impl Default for LinkOptions {
-    fn default() -> Self {
-        Self {
-            duration: None,
-            stop: Arc::default(),
-            max_lateness: TimeDelta::from_micros(500),
-            realtime: None,
-            start: None,
-            with_media: false,
-            patience: TimeDelta::from_seconds(60),
-        }
+giusto_units::defaults! {
+    /// Options of every run.
+    #[derive(Debug, Clone)]
+    pub struct LinkOptions {
+        /// The end of the run, from its start. Default: none.
+        pub duration: Option<TimeDelta> = None,
+        /// Ends the run early once it is true.
+        pub stop: Arc<AtomicBool> = Arc::default(),
+        /// The bound on the 99th percentile of the lateness; beyond it the figures are doubted. Default: 500 µs.
+        pub max_lateness: TimeDelta = TimeDelta::from_micros(500),
+        /// Priority for the real-time class `SCHED_FIFO`, 1 to 99, if it is to be requested. Default: `None`.
+        pub realtime: Option<u8> = None,
+        /// Of a relay: when the time of the links begins. From there to the end of the duration, RTP and RTCP cross the links; all other
+        /// datagrams pass at once, and only `stop` ends the run. Default: `None`: with the first datagram of a relay that belongs to no
+        /// handshake (giusto's own, DTLS, STUN), or with the command.
+        pub start: Option<StartSignal> = None,
+        /// The time of the links begins with the first RTP or RTCP datagram. What comes before passes at once. Default: no.
+        pub with_media: bool = false,
+        /// With a duration, a relay ends after this time, or the duration if that is longer, without a datagram that begins the time of the
+        /// links. Default: 60 s.
+        pub patience: TimeDelta = TimeDelta::from_seconds(60),
     }
 }
 

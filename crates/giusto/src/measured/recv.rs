@@ -33,33 +33,22 @@ use crate::measured::{
 };
 use crate::watch::{DelayState, Feed, StreamState};
 
-/// The configuration of a receiving end.
-#[derive(Debug, Clone)]
-pub struct ReceptionConfig {
-    /// The address to listen on, or the multicast group to join. Default: any free port of 127.0.0.1.
-    pub address: SocketAddr,
-    /// Of a group, only what these sources send is received (SSM). Default: none, which means all.
-    pub sources: Vec<IpAddr>,
-    /// Where the socket receives and sends. Default: all is left to the system.
-    pub path: PathOptions,
-    /// The kernel may hand over runs of datagrams at once (GRO). Default: true.
-    pub offload: bool,
-    /// Listens for RTCP at the port above `address`, too, if that is even and the other one is free (RFC 3550 §11). Default: false.
-    pub rtcp: bool,
-    /// The limits of streams. Its secret and its clock are set when the receiving end opens.
-    pub receiver: ReceiverConfig,
-}
-
-impl Default for ReceptionConfig {
-    fn default() -> Self {
-        Self {
-            address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
-            sources: Vec::new(),
-            path: PathOptions::default(),
-            offload: true,
-            rtcp: false,
-            receiver: ReceiverConfig::new([0; 32], LocalClock::default()),
-        }
+giusto_units::defaults! {
+    /// The configuration of a receiving end.
+    #[derive(Debug, Clone)]
+    pub struct ReceptionConfig {
+        /// The address to listen on, or the multicast group to join. Default: any free port of 127.0.0.1.
+        pub address: SocketAddr = SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+        /// Of a group, only what these sources send is received (SSM). Default: none, which means all.
+        pub sources: Vec<IpAddr> = Vec::new(),
+        /// Where the socket receives and sends. Default: all is left to the system.
+        pub path: PathOptions = PathOptions::default(),
+        /// The kernel may hand over runs of datagrams at once (GRO). Default: true.
+        pub offload: bool = true,
+        /// Listens for RTCP at the port above `address`, too, if that is even and the other one is free (RFC 3550 §11). Default: false.
+        pub rtcp: bool = false,
+        /// The limits of streams. Its secret and its clock are set when the receiving end opens.
+        pub receiver: ReceiverConfig = ReceiverConfig::new([0; 32], LocalClock::default()),
     }
 }
 

@@ -13,7 +13,7 @@ use super::{
     result::{Parting, Replay, ReplayTimeline, Replayed, Side},
     sampled::Windows,
 };
-use crate::{record::DecisionRecord, scenario::feedback_name, text::decision::decision_in_words};
+use crate::{record::DecisionRecord, text::decision::decision_in_words};
 
 /// The most answers of the recorded controller that wait to be compared. One call has at most a few.
 const MAX_PENDING: usize = 100_000;
@@ -333,7 +333,7 @@ impl Run {
         Replay {
             session: info.name.clone(),
             recorder: info.recorder.clone(),
-            feedback: feedback_name(info.feedback).to_owned(),
+            feedback: info.feedback.name().to_owned(),
             open_loop: true,
             duration_s,
             sent_packets: self.sent.0,

@@ -7,7 +7,6 @@ use giusto_congestion::{
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 
 use super::event::{Entry, Event, Message, SessionInfo};
-use crate::scenario::feedback_name;
 
 /// A recorded probe stands for one that the replayed controller requests if their rates differ by at most this share.
 /// Chosen by us.
@@ -46,9 +45,9 @@ impl Player {
         let needs = algorithm.requirements();
         if !needs.accepts(info.feedback) {
             let names = |kinds: &[FeedbackKind]| {
-                kinds.iter().map(|&kind| feedback_name(kind)).collect::<Vec<_>>().join(" or ")
+                kinds.iter().map(|kind| kind.name()).collect::<Vec<_>>().join(" or ")
             };
-            let (accepted, recorded) = (names(needs.accepted), feedback_name(info.feedback));
+            let (accepted, recorded) = (names(needs.accepted), info.feedback.name());
             return Err(format!(
                 "it needs feedback of the kind {accepted}, and the recording has {recorded}"
             ));

@@ -359,7 +359,7 @@ proptest! {
         log.finish().unwrap();
         // Feedback of another kind than the controller accepts is recorded too; only the replay refuses it.
         let head = fs::read_to_string(&path).unwrap();
-        let kind_name = crate::scenario::feedback_name(kind.requirements().feedback);
+        let kind_name = kind.requirements().feedback.name();
         fs::write(&path, head.replacen("rfc8888", kind_name, 1)).unwrap();
         let own = run(&path, &[kind.name()]).unwrap().controllers.remove(0);
         prop_assert_eq!((own.identical, own.first_difference), (Some(true), None));

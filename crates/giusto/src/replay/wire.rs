@@ -37,15 +37,14 @@
 use std::collections::BTreeMap;
 
 use giusto_congestion::{
-    Cause, Decision, Extension, Limits, LossReport, Options, PacketReport, Probe, QueueState, SentPacket,
-    StreamState, Target,
+    Cause, Decision, Extension, FeedbackKind, Limits, LossReport, Options, PacketReport, Probe, QueueState,
+    SentPacket, StreamState, Target,
     nada::{self, RateMode},
 };
 use giusto_units::{DataRate, DataSize, Ecn, PeerTimestamp, TimeDelta, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::event::{Entry, Event, Lacks, Message, SessionInfo};
-use crate::scenario::{feedback_name, feedback_of};
 
 /// The version of the format that is written, and the only one that is read.
 pub const VERSION: u32 = 1;
@@ -95,7 +94,7 @@ impl From<&SessionInfo> for Head {
             priority: info.options.priority,
             probe_while_limited: info.options.probe_while_limited,
             authors_laws: info.options.authors_laws,
-            feedback: feedback_name(info.feedback).to_owned(),
+            feedback: info.feedback.name().to_owned(),
             lacks: lacks.into_iter().filter(|(lacks, _)| *lacks).map(|(_, name)| name.to_owned()).collect(),
         }
     }
@@ -105,8 +104,8 @@ impl Head {
     /// What it says, or the value that is unknown.
     pub(super) fn info(self) -> Result<SessionInfo, String> {
         let lacks = |name: &str| self.lacks.iter().any(|lack| lack == name);
-        let feedback =
-            feedback_of(&self.feedback).ok_or_else(|| format!("unknown feedback \"{}\"", self.feedback))?;
+        let feedback = FeedbackKind::named(&self.feedback)
+            .ok_or_else(|| format!("unknown feedback \"{}\"", self.feedback))?;
         Ok(SessionInfo {
             limits: limits(self.min_bps, self.start_bps, self.max_bps),
             options: Options::default()

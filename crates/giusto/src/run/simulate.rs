@@ -17,7 +17,7 @@ use crate::{
         describe, expect, media, notes,
         taps::Taps,
     },
-    scenario::{FlowKind, FlowSpec, LinkSpec, Scenario, feedback_name},
+    scenario::{FlowKind, FlowSpec, LinkSpec, Scenario},
 };
 
 /// The number of times that a run reports how far it is.
@@ -187,7 +187,7 @@ pub(crate) fn about_flow(flow: &BuiltFlow, spec: &FlowSpec, built: &Built) -> Fl
         group: spec.id.clone(),
         kind: spec.kind.name().to_owned(),
         controller: spec.kind.controller(),
-        feedback: media.map(|media| feedback_name(media.reported()).to_owned()),
+        feedback: media.map(|media| media.reported().name().to_owned()),
         from: spec.from.clone(),
         to: spec.to.clone(),
         path: path.collect(),

@@ -421,26 +421,6 @@ impl MediaSpec {
     }
 }
 
-/// The name of a kind of feedback, as in a file.
-pub(crate) fn feedback_name(kind: FeedbackKind) -> &'static str {
-    FEEDBACKS.iter().find(|(_, known)| *known == kind).map_or("its own", |(name, _)| name)
-}
-
-/// The kind of feedback of this name.
-pub(crate) fn feedback_of(name: &str) -> Option<FeedbackKind> {
-    FEEDBACKS.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind)
-}
-
-/// Kinds of feedback by their names in a file.
-pub(super) const FEEDBACKS: &[(&str, FeedbackKind)] = &[
-    ("transport-wide", FeedbackKind::TransportWide),
-    ("rfc8888", FeedbackKind::CongestionControl),
-    ("scream-draft", FeedbackKind::ScreamDraft),
-    ("nada", FeedbackKind::Nada),
-    ("remb", FeedbackKind::ReceiverEstimate),
-    ("reports", FeedbackKind::ReceiverReports),
-];
-
 #[cfg(test)]
 mod tests {
     use super::*;

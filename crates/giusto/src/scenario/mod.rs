@@ -61,7 +61,7 @@ pub use error::ScenarioError;
 pub use expectation::{Expectation, Metric, Subject, Unit};
 pub use keys::{schema, setting_paths};
 pub use lesson::{Knob, Lesson, Step};
-pub(crate) use media::{AUDIO_ID, Unsupported, feedback_name, feedback_of};
+pub(crate) use media::{AUDIO_ID, Unsupported};
 pub use media::{GiveUp, MOST_VIDEOS, MediaSpec, RepairSpec, VideoSpec, VideoStream};
 pub use model::{
     DEFAULT_QUEUE, FlowKind, FlowSpec, LinkSpec, MediumSpec, OnMedium, QueueSpec, REVERSE, Scenario, Start,

@@ -98,21 +98,9 @@ pub enum Part {
     Max,
 }
 
+giusto_units::names!(Part { Mean = "mean", P50 = "p50", P95 = "p95", P99 = "p99", Max = "max" });
+
 impl Part {
-    /// All parts.
-    pub const ALL: [Self; 5] = [Self::Mean, Self::P50, Self::P95, Self::P99, Self::Max];
-
-    /// Name: `p95`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Mean => "mean",
-            Self::P50 => "p50",
-            Self::P95 => "p95",
-            Self::P99 => "p99",
-            Self::Max => "max",
-        }
-    }
-
     /// Its value.
     pub const fn of(self, all: &Distribution) -> f64 {
         match self {

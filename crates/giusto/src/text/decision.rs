@@ -26,7 +26,7 @@ pub fn cause_in_words(cause: &Cause) -> String {
                 Some(std::cmp::Ordering::Equal) => "at",
                 _ => "below",
             };
-            let (name, trend, bound) = (signal_name(signal), signed(trend_ms), signed(bound));
+            let (name, trend, bound) = (signal.name(), signed(trend_ms), signed(bound));
             format!("delay: {name}, trend {trend} ms {place} threshold {bound} ms")
         }
         Cause::Loss { ratio } => format!("loss: {} of the packets", percent(ratio)),
@@ -60,15 +60,6 @@ pub fn cause_name(cause: &Cause) -> &'static str {
         Cause::RouteChange => "route-change",
         Cause::Unstated => "unstated",
         _ => "other",
-    }
-}
-
-/// The name of a signal, as it stands in JSON and in traces.
-pub fn signal_name(signal: Signal) -> &'static str {
-    match signal {
-        Signal::Normal => "normal",
-        Signal::OverUse => "over-use",
-        Signal::UnderUse => "under-use",
     }
 }
 
@@ -153,7 +144,7 @@ mod tests {
             assert_eq!(json["cause"], cause_name(&cause));
             assert_eq!(json["at_s"], 1.5);
             if let Cause::Delay { signal, .. } = cause {
-                assert_eq!((&json["signal"], &json["trend_ms"]), (&signal_name(signal).into(), &14.0.into()));
+                assert_eq!((&json["signal"], &json["trend_ms"]), (&signal.name().into(), &14.0.into()));
             }
         }
     }

@@ -7,7 +7,7 @@ use giusto_sim::{
 };
 use giusto_units::{DataRate, Ecn, TimeDelta, Timestamp};
 
-use crate::text::decision::{cause_name, signal_name};
+use crate::text::decision::cause_name;
 
 /// The values of a column, one for each row.
 #[derive(Clone, Copy)]
@@ -119,7 +119,7 @@ pub(super) const COLUMNS: [Column; 21] = [
         "signal",
         "`normal`, `over-use`, `under-use`",
         "cause `delay`",
-        Values::Text(|row| Some(signal_name(row.trend()?.0))),
+        Values::Text(|row| Some(row.trend()?.0.name())),
     ),
     optional("trend_ms", "delay trend", "cause `delay`", Values::Number(|row| Some(row.trend()?.1))),
     optional("threshold_ms", "its threshold", "cause `delay`", Values::Number(|row| Some(row.trend()?.2))),

@@ -9,13 +9,13 @@ use arrow_schema::ArrowError;
 use giusto_congestion::Cause;
 
 use super::{
-    columns::Columns,
-    decision::{cause_name, signal_name},
+    columns::{Columns, fields},
+    decision::cause_name,
 };
 use crate::{
     benchmark::RunRow,
     city::{CallLog, CallSample, CityLog},
-    record::{DecisionRecord, FlowTimeline, RunRecord, Timeline},
+    record::{DecisionRecord, RunRecord, Timeline},
 };
 
 /// A window of a timeline: its place, and whom it is of.
@@ -26,8 +26,17 @@ fn windows<'a, T>(timeline: &Timeline, all: &'a [T]) -> Vec<Window<'a, T>> {
     all.iter().flat_map(|one| (0..timeline.t_s.len()).map(move |at| (at, one))).collect()
 }
 
-/// A column of flows over time: its name, and its values of a flow.
-type Column<T> = (&'static str, fn(&FlowTimeline) -> &[T]);
+/// Adds columns that have the names of fields, which are series over the windows.
+macro_rules! series {
+    ($columns:ident.$kind:ident as $of:ty: $($field:ident),+) => {
+        $($columns.$kind(stringify!($field), |&(at, one)| value::<_, $of>(&one.$field, at));)+
+    };
+}
+
+/// The value of a series in window `at`, if it is known.
+fn value<T: Copy + Into<Option<V>>, V>(series: &[T], at: usize) -> Option<V> {
+    series.get(at).copied().and_then(Into::into)
+}
 
 /// Each flow in each window: the timeline's columns, gauges included.
 ///
@@ -35,43 +44,24 @@ type Column<T> = (&'static str, fn(&FlowTimeline) -> &[T]);
 ///
 /// The columns do not fit together, which is a bug.
 pub fn flows_over_time(timeline: &Timeline) -> Result<RecordBatch, ArrowError> {
-    const COUNTS: [Column<u64>; 9] = [
-        ("sent_packets", |flow| &flow.sent_packets),
-        ("sent_bytes", |flow| &flow.sent_bytes),
-        ("received_packets", |flow| &flow.received_packets),
-        ("received_bytes", |flow| &flow.received_bytes),
-        ("goodput_bytes", |flow| &flow.goodput_bytes),
-        ("dropped_packets", |flow| &flow.dropped_packets),
-        ("sent_rate_bps", |flow| &flow.sent_rate_bps),
-        ("received_rate_bps", |flow| &flow.received_rate_bps),
-        ("goodput_bps", |flow| &flow.goodput_bps),
-    ];
-    const NUMBERS: [Column<Option<f64>>; 5] = [
-        ("loss_ratio", |flow| &flow.loss_ratio),
-        ("delay_mean_ms", |flow| &flow.delay_mean_ms),
-        ("delay_max_ms", |flow| &flow.delay_max_ms),
-        ("queue_delay_max_ms", |flow| &flow.queue_delay_max_ms),
-        ("target_rate_bps", |flow| flow.media.as_ref().map_or(&[], |media| &media.target_rate_bps)),
-    ];
     let rows = windows(timeline, &timeline.flows);
     let mut columns = Columns::of(&rows);
-    columns.number("t_s", |&(at, _)| timeline.t_s.get(at).copied());
-    columns.text("flow", |(_, flow)| Some(flow.id.clone()));
-    for (name, of) in COUNTS {
-        columns.integer(name, |&(at, flow)| of(flow).get(at).copied());
-    }
-    for (name, of) in NUMBERS {
-        columns.number(name, |&(at, flow)| of(flow).get(at).copied().flatten());
-    }
-    columns.integer("frames", |&(at, flow)| flow.media.as_ref()?.frames.get(at).copied());
+    columns.number("t_s", |&(at, _)| value::<_, f64>(&timeline.t_s, at));
+    columns.text("flow", |(_, flow)| flow.id.clone());
+    series!(columns.integer as u64: sent_packets, sent_bytes, received_packets, received_bytes, goodput_bytes,
+        dropped_packets, sent_rate_bps, received_rate_bps, goodput_bps);
+    series!(columns.number as f64: loss_ratio, delay_mean_ms, delay_max_ms, queue_delay_max_ms);
+    columns
+        .number("target_rate_bps", |&(at, flow)| value::<_, f64>(&flow.media.as_ref()?.target_rate_bps, at));
+    columns.integer("frames", |&(at, flow)| value::<_, u64>(&flow.media.as_ref()?.frames, at));
     columns.number("frame_delay_max_ms", |&(at, flow)| {
-        flow.media.as_ref()?.frame_delay_max_ms.get(at).copied().flatten()
+        value::<_, f64>(&flow.media.as_ref()?.frame_delay_max_ms, at)
     });
     let gauges: BTreeSet<&str> =
         timeline.flows.iter().flat_map(|flow| &flow.gauges).map(|gauge| gauge.name.as_str()).collect();
     for name in gauges {
         columns.number(name, |&(at, flow)| {
-            flow.gauges.iter().find(|gauge| gauge.name == name)?.mean.get(at).copied().flatten()
+            value::<_, f64>(&flow.gauges.iter().find(|gauge| gauge.name == name)?.mean, at)
         });
     }
     columns.batch()
@@ -85,10 +75,10 @@ pub fn flows_over_time(timeline: &Timeline) -> Result<RecordBatch, ArrowError> {
 pub fn city_calls(log: &CityLog) -> Result<RecordBatch, ArrowError> {
     let mut columns = Columns::of(&log.calls);
     columns
-        .integer("call", |call| Some(call.number.into()))
-        .number("start_s", |call| Some(call.time_s.0))
-        .number("end_s", |call| Some(call.time_s.1))
-        .integer("handovers", |call| Some(call.handovers.len() as u64))
+        .integer("call", |call| u64::from(call.number))
+        .number("start_s", |call| call.time_s.0)
+        .number("end_s", |call| call.time_s.1)
+        .integer("handovers", |call| call.handovers.len() as u64)
         .batch()
 }
 
@@ -103,12 +93,12 @@ pub fn city_calls_over_time(log: &CityLog) -> Result<RecordBatch, ArrowError> {
     let rows: Vec<(u32, CallSample)> = log.calls.iter().flat_map(of_call).collect();
     let mut columns = Columns::of(&rows);
     columns
-        .integer("call", |(call, _)| Some((*call).into()))
-        .number("t_s", |(_, sample)| Some(sample.time_s))
+        .integer("call", |(call, _)| u64::from(*call))
+        .number("t_s", |(_, sample)| sample.time_s)
         .number("sinr_db", |(_, sample)| Some(f64::from(sample.sinr_db)).filter(|sinr| sinr.is_finite()))
-        .integer("target_bps", |(_, sample)| Some(sample.target_bps))
-        .number("received_bps", |(_, sample)| Some(sample.received_bps))
-        .integer("backlog_bytes", |(_, sample)| Some(sample.backlog_bytes.into()))
+        .integer("target_bps", |(_, sample)| sample.target_bps)
+        .number("received_bps", |(_, sample)| sample.received_bps)
+        .integer("backlog_bytes", |(_, sample)| u64::from(sample.backlog_bytes))
         .number("frame_delay_ms", |(_, sample)| sample.frame_delay_ms)
         .batch()
 }
@@ -121,20 +111,15 @@ pub fn city_calls_over_time(log: &CityLog) -> Result<RecordBatch, ArrowError> {
 pub fn links_over_time(timeline: &Timeline) -> Result<RecordBatch, ArrowError> {
     let rows = windows(timeline, &timeline.links);
     let mut columns = Columns::of(&rows);
-    columns
-        .number("t_s", |&(at, _)| timeline.t_s.get(at).copied())
-        .text("link", |(_, link)| Some(link.id.clone()))
-        .number("capacity_bps", |&(at, link)| link.capacity_bps.get(at).copied().flatten())
-        .integer("transmitted_packets", |&(at, link)| link.transmitted_packets.get(at).copied())
-        .integer("transmitted_bytes", |&(at, link)| link.transmitted_bytes.get(at).copied())
-        .number("queued_mean_bytes", |&(at, link)| link.queued_mean_bytes.get(at).copied())
-        .integer("queued_max_bytes", |&(at, link)| link.queued_max_bytes.get(at).copied())
-        .number("queue_delay_max_ms", |&(at, link)| link.queue_delay_max_ms.get(at).copied().flatten())
-        .number("queue_delay_mean_ms", |&(at, link)| link.queue_delay_mean_ms.get(at).copied().flatten())
-        .integer("dropped_packets", |&(at, link)| link.dropped_packets.get(at).copied())
-        .integer("lost_packets", |&(at, link)| link.lost_packets.get(at).copied())
-        .integer("marked_packets", |&(at, link)| link.marked_packets.get(at).copied())
-        .batch()
+    columns.number("t_s", |&(at, _)| value::<_, f64>(&timeline.t_s, at));
+    columns.text("link", |(_, link)| link.id.clone());
+    series!(columns.number as f64: capacity_bps);
+    series!(columns.integer as u64: transmitted_packets, transmitted_bytes);
+    series!(columns.number as f64: queued_mean_bytes);
+    series!(columns.integer as u64: queued_max_bytes);
+    series!(columns.number as f64: queue_delay_max_ms, queue_delay_mean_ms);
+    series!(columns.integer as u64: dropped_packets, lost_packets, marked_packets);
+    columns.batch()
 }
 
 /// The decisions of all controllers in a run with a timeline, flow by flow. Without a timeline there are none.
@@ -152,13 +137,13 @@ pub fn decisions(record: &RunRecord) -> Result<RecordBatch, ArrowError> {
     let rows: Vec<Row<'_>> = rows.collect();
     let mut columns = Columns::of(&rows);
     columns
-        .text("flow", |(flow, _)| Some((*flow).to_owned()))
-        .number("at_s", |(_, decision)| Some(decision.at_s))
-        .integer("from_bps", |(_, decision)| Some(decision.from_bps))
-        .integer("to_bps", |(_, decision)| Some(decision.to_bps))
-        .text("cause", |(_, decision)| Some(cause_name(&decision.cause).to_owned()))
+        .text("flow", |(flow, _)| (*flow).to_owned())
+        .number("at_s", |(_, decision)| decision.at_s)
+        .integer("from_bps", |(_, decision)| decision.from_bps)
+        .integer("to_bps", |(_, decision)| decision.to_bps)
+        .text("cause", |(_, decision)| cause_name(&decision.cause).to_owned())
         .text("signal", |(_, decision)| match decision.cause {
-            Cause::Delay { signal, .. } => Some(signal_name(signal).to_owned()),
+            Cause::Delay { signal, .. } => Some(signal.name().to_owned()),
             _ => None,
         })
         .number("trend_ms", |(_, decision)| match decision.cause {
@@ -192,37 +177,26 @@ pub fn decisions(record: &RunRecord) -> Result<RecordBatch, ArrowError> {
 pub fn benchmark_runs(runs: &[RunRow]) -> Result<RecordBatch, ArrowError> {
     let mut columns = Columns::of(runs);
     columns
-        .text("seed", |row| Some(row.seed.clone()))
-        .integer("scenario", |row| Some(row.scenario))
-        .text("family", |row| Some(row.family.clone()))
-        .text("controller", |row| Some(row.controller.clone()))
-        .number("rtt_ms", |row| Some(row.rtt_ms))
+        .text("seed", |row| row.seed.clone())
+        .integer("scenario", |row| row.scenario)
+        .text("family", |row| row.family.clone())
+        .text("controller", |row| row.controller.clone())
+        .number("rtt_ms", |row| row.rtt_ms)
         .number("change_ratio", |row| row.change_ratio)
         .text("rival", |row| row.rival.clone())
         .number("random_loss", |row| row.random_loss)
-        .number("utility", |row| Some(row.figures.utility.total))
-        .number("utility_rate", |row| Some(row.figures.utility.rate))
-        .number("utility_delay", |row| Some(row.figures.utility.delay))
-        .number("utility_frames", |row| Some(row.figures.utility.frames))
-        .number("utility_freezes", |row| Some(row.figures.utility.freezes))
-        .number("utilisation_ratio", |row| Some(row.figures.utilisation_ratio))
-        .number("frame_delay_p50_ms", |row| Some(row.figures.frame_delay_p50_ms))
-        .number("frame_delay_p95_ms", |row| Some(row.figures.frame_delay_p95_ms))
-        .number("frame_delay_p99_ms", |row| Some(row.figures.frame_delay_p99_ms))
-        .number("queue_delay_p95_ms", |row| Some(row.figures.queue_delay_p95_ms))
-        .number("loss_ratio", |row| Some(row.figures.loss_ratio))
-        .integer("frames", |row| Some(row.figures.frames))
-        .number("skipped_ratio", |row| Some(row.figures.skipped_ratio))
-        .number("missing_ratio", |row| Some(row.figures.missing_ratio))
-        .number("late_ratio", |row| Some(row.figures.late_ratio))
-        .number("repaired_ratio", |row| Some(row.figures.repaired_ratio))
-        .integer("discarded_packets", |row| Some(row.figures.discarded_packets))
-        .number("freeze_ratio", |row| Some(row.figures.freeze_ratio))
-        .number("freezes_per_minute", |row| Some(row.figures.freezes_per_minute))
-        .number("target_octaves_per_minute", |row| Some(row.figures.target_octaves_per_minute))
-        .number("jain", |row| row.figures.jain)
-        .number("rise_s", |row| row.figures.rise_s)
-        .number("queue_delay_after_fall_p95_ms", |row| row.figures.queue_delay_after_fall_p95_ms)
-        .flag("collapsed", |row| Some(row.figures.collapsed))
-        .batch()
+        .number("utility", |row| row.figures.utility.total)
+        .number("utility_rate", |row| row.figures.utility.rate)
+        .number("utility_delay", |row| row.figures.utility.delay)
+        .number("utility_frames", |row| row.figures.utility.frames)
+        .number("utility_freezes", |row| row.figures.utility.freezes);
+    fields!(columns.number, |row| row.figures => utilisation_ratio, frame_delay_p50_ms, frame_delay_p95_ms,
+        frame_delay_p99_ms, queue_delay_p95_ms, loss_ratio);
+    fields!(columns.integer, |row| row.figures => frames);
+    fields!(columns.number, |row| row.figures => skipped_ratio, missing_ratio, late_ratio, repaired_ratio);
+    fields!(columns.integer, |row| row.figures => discarded_packets);
+    fields!(columns.number, |row| row.figures => freeze_ratio, freezes_per_minute, target_octaves_per_minute,
+        jain, rise_s, queue_delay_after_fall_p95_ms);
+    fields!(columns.flag, |row| row.figures => collapsed);
+    columns.batch()
 }

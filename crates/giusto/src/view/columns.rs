@@ -2,6 +2,16 @@
 
 use crate::statistics::{Part, Read, Statistic};
 
+/// Adds columns that have the names of fields: `fields!(columns.number, |row| row.figures => jain, rise_s)`.
+#[cfg(feature = "arrow")]
+macro_rules! fields {
+    ($columns:ident.$kind:ident, |$row:ident| $of:expr => $($field:ident),+ $(,)?) => {
+        $($columns.$kind(stringify!($field), |$row| $of.$field);)+
+    };
+}
+#[cfg(feature = "arrow")]
+pub(super) use fields;
+
 /// The values of a column, one for each row.
 pub(crate) enum Values {
     Text(Vec<Option<String>>),
@@ -10,7 +20,7 @@ pub(crate) enum Values {
     Flag(Vec<Option<bool>>),
 }
 
-/// A table of columns, made from rows.
+/// A table of columns, made from rows. A value may be missing: a column takes `T` and `Option<T>`.
 pub(crate) struct Columns<'a, R> {
     rows: &'a [R],
     columns: Vec<(String, Values)>,
@@ -21,23 +31,23 @@ impl<'a, R> Columns<'a, R> {
         Self { rows, columns: Vec::new() }
     }
 
-    pub(crate) fn text(&mut self, name: &str, of: impl Fn(&R) -> Option<String>) -> &mut Self {
-        let values = self.rows.iter().map(of).collect();
+    pub(crate) fn text<V: Into<Option<String>>>(&mut self, name: &str, of: impl Fn(&R) -> V) -> &mut Self {
+        let values = self.rows.iter().map(|row| of(row).into()).collect();
         self.push(name, Values::Text(values))
     }
 
-    pub(crate) fn integer(&mut self, name: &str, of: impl Fn(&R) -> Option<u64>) -> &mut Self {
-        let values = self.rows.iter().map(of).collect();
+    pub(crate) fn integer<V: Into<Option<u64>>>(&mut self, name: &str, of: impl Fn(&R) -> V) -> &mut Self {
+        let values = self.rows.iter().map(|row| of(row).into()).collect();
         self.push(name, Values::Integer(values))
     }
 
-    pub(crate) fn number(&mut self, name: &str, of: impl Fn(&R) -> Option<f64>) -> &mut Self {
-        let values = self.rows.iter().map(of).collect();
+    pub(crate) fn number<V: Into<Option<f64>>>(&mut self, name: &str, of: impl Fn(&R) -> V) -> &mut Self {
+        let values = self.rows.iter().map(|row| of(row).into()).collect();
         self.push(name, Values::Number(values))
     }
 
-    pub(crate) fn flag(&mut self, name: &str, of: impl Fn(&R) -> Option<bool>) -> &mut Self {
-        let values = self.rows.iter().map(of).collect();
+    pub(crate) fn flag<V: Into<Option<bool>>>(&mut self, name: &str, of: impl Fn(&R) -> V) -> &mut Self {
+        let values = self.rows.iter().map(|row| of(row).into()).collect();
         self.push(name, Values::Flag(values))
     }
 

@@ -261,27 +261,17 @@ impl RadioUser {
     }
 }
 
-/// All users, and which cell serves whom.
-#[derive(Debug)]
-pub struct Population {
-    users: Vec<Option<RadioUser>>,
-    free: Vec<u32>,
-    members: [Vec<u32>; CELLS],
-    /// Per place and direction: whether the scheduler has something to do. Most users are idle in most milliseconds.
-    busy: Vec<[bool; 2]>,
-    /// Per place: the epoch of the next user's channels. What is under way for one that has left does not reach it.
-    epochs: Vec<u32>,
-}
-
-impl Default for Population {
-    fn default() -> Self {
-        Self {
-            users: Vec::new(),
-            free: Vec::new(),
-            members: std::array::from_fn(|_| Vec::new()),
-            busy: Vec::new(),
-            epochs: Vec::new(),
-        }
+giusto_units::defaults! {
+    /// All users, and which cell serves whom.
+    #[derive(Debug)]
+    pub struct Population {
+        users: Vec<Option<RadioUser>> = Vec::new(),
+        free: Vec<u32> = Vec::new(),
+        members: [Vec<u32>; CELLS] = std::array::from_fn(|_| Vec::new()),
+        /// Per place and direction: whether the scheduler has something to do. Most users are idle in most milliseconds.
+        busy: Vec<[bool; 2]> = Vec::new(),
+        /// Per place: the epoch of the next user's channels. What is under way for one that has left does not reach it.
+        epochs: Vec<u32> = Vec::new(),
     }
 }
 

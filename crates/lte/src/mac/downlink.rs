@@ -29,33 +29,22 @@ use crate::{
 /// Time from a channel measurement until the scheduler uses it, in ms.
 const REPORT_DELAY_MS: u64 = 6;
 
-/// Configuration of the downlink.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct DownlinkConfig {
-    /// Resource blocks.
-    pub blocks: u32,
-    /// Transmit power of a cell in dBm. Default: 46 (40 W).
-    pub power_dbm: f64,
-    /// Noise figure of a user's receiver in dB. Default: 9.
-    pub noise_figure_db: f64,
-    /// Interval of channel reports in ms. Default: 5.
-    pub report_interval_ms: u64,
-    /// Users scheduled in a cell and a millisecond at most: room for downlink control information. Default: 8.
-    pub max_users: usize,
-    /// Whether a user may receive two streams. Default: yes.
-    pub two_streams: bool,
-}
-
-impl Default for DownlinkConfig {
-    fn default() -> Self {
-        Self {
-            blocks: 50,
-            power_dbm: 46.0,
-            noise_figure_db: 9.0,
-            report_interval_ms: 5,
-            max_users: 8,
-            two_streams: true,
-        }
+giusto_units::defaults! {
+    /// Configuration of the downlink.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub struct DownlinkConfig {
+        /// Resource blocks.
+        pub blocks: u32 = 50,
+        /// Transmit power of a cell in dBm. Default: 46 (40 W).
+        pub power_dbm: f64 = 46.0,
+        /// Noise figure of a user's receiver in dB. Default: 9.
+        pub noise_figure_db: f64 = 9.0,
+        /// Interval of channel reports in ms. Default: 5.
+        pub report_interval_ms: u64 = 5,
+        /// Users scheduled in a cell and a millisecond at most: room for downlink control information. Default: 8.
+        pub max_users: usize = 8,
+        /// Whether a user may receive two streams. Default: yes.
+        pub two_streams: bool = true,
     }
 }
 

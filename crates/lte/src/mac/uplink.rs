@@ -33,40 +33,27 @@ const GRANT_MS: u64 = 4;
 /// An interferer that makes up more than this share of the interference in a group fades; the others count with their mean.
 const FADING_SHARE: f32 = 0.15;
 
-/// Configuration of the uplink.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct UplinkConfig {
-    /// Resource blocks of the carrier, those for control information included.
-    pub blocks: u32,
-    /// Largest transmit power of a user in dBm (TS 36.101 §6.2.2, class 3). Default: 23.
-    pub power_dbm: f64,
-    /// `P0` of open-loop power control in dBm per resource block (TS 36.213 §5.1.1.1). Default: -84, with which the
-    /// mean interference over noise stays below 10 dB at full load, as evaluations demand (ITU-R M.2135 §7.1).
-    pub target_dbm: f64,
-    /// Share of the path loss that is compensated: `alpha` of TS 36.213 §5.1.1.1. Default: 0.8.
-    pub compensation: f64,
-    /// Noise figure of the base station in dB. Default: 5.
-    pub noise_figure_db: f64,
-    /// Interval of opportunities for scheduling requests in ms (TS 36.213 §10.1.5: 5 to 80). Default: 10.
-    pub request_interval_ms: u64,
-    /// Interval of sounding in ms (TS 36.213 §8.2: 2 to 320). Default: 10.
-    pub sounding_interval_ms: u64,
-    /// Users scheduled in a cell and a millisecond at most. Default: 8.
-    pub max_users: usize,
-}
-
-impl Default for UplinkConfig {
-    fn default() -> Self {
-        Self {
-            blocks: 50,
-            power_dbm: 23.0,
-            target_dbm: -84.0,
-            compensation: 0.8,
-            noise_figure_db: 5.0,
-            request_interval_ms: 10,
-            sounding_interval_ms: 10,
-            max_users: 8,
-        }
+giusto_units::defaults! {
+    /// Configuration of the uplink.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub struct UplinkConfig {
+        /// Resource blocks of the carrier, those for control information included.
+        pub blocks: u32 = 50,
+        /// Largest transmit power of a user in dBm (TS 36.101 §6.2.2, class 3). Default: 23.
+        pub power_dbm: f64 = 23.0,
+        /// `P0` of open-loop power control in dBm per resource block (TS 36.213 §5.1.1.1). Default: -84, with which the
+        /// mean interference over noise stays below 10 dB at full load, as evaluations demand (ITU-R M.2135 §7.1).
+        pub target_dbm: f64 = -84.0,
+        /// Share of the path loss that is compensated: `alpha` of TS 36.213 §5.1.1.1. Default: 0.8.
+        pub compensation: f64 = 0.8,
+        /// Noise figure of the base station in dB. Default: 5.
+        pub noise_figure_db: f64 = 5.0,
+        /// Interval of opportunities for scheduling requests in ms (TS 36.213 §10.1.5: 5 to 80). Default: 10.
+        pub request_interval_ms: u64 = 10,
+        /// Interval of sounding in ms (TS 36.213 §8.2: 2 to 320). Default: 10.
+        pub sounding_interval_ms: u64 = 10,
+        /// Users scheduled in a cell and a millisecond at most. Default: 8.
+        pub max_users: usize = 8,
     }
 }
 

@@ -12,81 +12,55 @@ const WIDEBAND_RATING: f64 = 129.0;
 /// Divisor that converts the wideband scale to 0 to 100 (G.107.1 Annex A, (A-1)).
 const WIDEBAND_DIVISOR: f64 = 1.29;
 
-/// The parameters of the E-model: symbols, permitted ranges and defaults are those of G.107 (06/2015) Tables 1 and 2.
-#[derive(Debug, Clone, Copy, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-pub struct EModel {
-    /// SLR: loudness from the talker to the network, in dB: 0 to 18, default 8.
-    pub send_loudness: f64,
-    /// RLR: loudness from the network to the listener, in dB: −5 to 14, default 2.
-    pub receive_loudness: f64,
-    /// STMR: level of the talker's own voice in the earpiece below the voice, in dB: 10 to 20, default 15.
-    pub sidetone_masking: f64,
-    /// Ds: the D-factor of the talker's handset: −3 to 3, default 3.
-    pub send_d: f64,
-    /// Dr: the D-factor of the listener's handset: −3 to 3, default 3. The listener's sidetone LSTR is STMR + Dr.
-    pub receive_d: f64,
-    /// TELR: level of the talker's echo below the voice, in dB: 5 to 65, default 65.
-    pub talker_echo_loudness: f64,
-    /// WEPL: loss of the loop of the listener's echo, in dB: 5 to 110, default 110.
-    pub echo_path_loss: f64,
-    /// T: one-way delay of the echo path: 0 to 500 ms, default 0.
-    pub echo_delay: TimeDelta,
-    /// Tr: round-trip time of the loop: 0 to 1000 ms, default 0.
-    pub loop_delay: TimeDelta,
-    /// Ta: mouth-to-ear delay: 0 to 500 ms, default 0.
-    pub absolute_delay: TimeDelta,
-    /// mT: maximum delay that is not noticed: 20 to 120 ms, default 100 ms (Table 1).
-    pub delay_threshold: TimeDelta,
-    /// sT: sensitivity of the conversation to delay: 0.4 to 1, default 1 (Table 1).
-    pub delay_sensitivity: f64,
-    /// qdu: pairs of PCM encoder and decoder: 1 to 14, default 1.
-    pub quantising_units: f64,
-    /// Ie and Bpl. Our deviation: the default is G.711 with concealment, where Table 2 has Bpl = 4.3. Only
-    /// relevant with losses.
-    pub codec: CodecImpairment,
-    /// Ppl / 100: share of packets that are not played (lost or late): 0 to 0.2, default 0.
-    pub loss_ratio: f64,
-    /// `BurstR`, see [`burst_ratio`](super::burst_ratio): 1 to 2, or more if the loss ratio is below 0.02;
-    /// default 1.
-    pub burst_ratio: f64,
-    /// Nc: noise of the circuits at the 0 dBr point, in dBm0p: −80 to −40, default −70.
-    pub circuit_noise: f64,
-    /// Nfor: noise floor of the receiver, in dBmp: default −64.
-    pub receive_noise_floor: f64,
-    /// Ps: noise around the talker, in dB(A): 35 to 85, default 35.
-    pub send_room_noise: f64,
-    /// Pr: noise around the listener, in dB(A): 35 to 85, default 35.
-    pub receive_room_noise: f64,
-    /// A: advantage factor, what users tolerate for mobility or access: 0 to 20, default 0.
-    pub advantage: f64,
-}
-
-impl Default for EModel {
-    fn default() -> Self {
-        Self {
-            send_loudness: 8.0,
-            receive_loudness: 2.0,
-            sidetone_masking: 15.0,
-            send_d: 3.0,
-            receive_d: 3.0,
-            talker_echo_loudness: 65.0,
-            echo_path_loss: 110.0,
-            echo_delay: TimeDelta::ZERO,
-            loop_delay: TimeDelta::ZERO,
-            absolute_delay: TimeDelta::ZERO,
-            delay_threshold: TimeDelta::from_millis(100),
-            delay_sensitivity: 1.0,
-            quantising_units: 1.0,
-            codec: CodecImpairment::G711,
-            loss_ratio: 0.0,
-            burst_ratio: 1.0,
-            circuit_noise: -70.0,
-            receive_noise_floor: -64.0,
-            send_room_noise: 35.0,
-            receive_room_noise: 35.0,
-            advantage: 0.0,
-        }
+giusto_units::defaults! {
+    /// The parameters of the E-model: symbols, permitted ranges and defaults are those of G.107 (06/2015) Tables 1 and 2.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+    pub struct EModel {
+        /// SLR: loudness from the talker to the network, in dB: 0 to 18, default 8.
+        pub send_loudness: f64 = 8.0,
+        /// RLR: loudness from the network to the listener, in dB: −5 to 14, default 2.
+        pub receive_loudness: f64 = 2.0,
+        /// STMR: level of the talker's own voice in the earpiece below the voice, in dB: 10 to 20, default 15.
+        pub sidetone_masking: f64 = 15.0,
+        /// Ds: the D-factor of the talker's handset: −3 to 3, default 3.
+        pub send_d: f64 = 3.0,
+        /// Dr: the D-factor of the listener's handset: −3 to 3, default 3. The listener's sidetone LSTR is STMR + Dr.
+        pub receive_d: f64 = 3.0,
+        /// TELR: level of the talker's echo below the voice, in dB: 5 to 65, default 65.
+        pub talker_echo_loudness: f64 = 65.0,
+        /// WEPL: loss of the loop of the listener's echo, in dB: 5 to 110, default 110.
+        pub echo_path_loss: f64 = 110.0,
+        /// T: one-way delay of the echo path: 0 to 500 ms, default 0.
+        pub echo_delay: TimeDelta = TimeDelta::ZERO,
+        /// Tr: round-trip time of the loop: 0 to 1000 ms, default 0.
+        pub loop_delay: TimeDelta = TimeDelta::ZERO,
+        /// Ta: mouth-to-ear delay: 0 to 500 ms, default 0.
+        pub absolute_delay: TimeDelta = TimeDelta::ZERO,
+        /// mT: maximum delay that is not noticed: 20 to 120 ms, default 100 ms (Table 1).
+        pub delay_threshold: TimeDelta = TimeDelta::from_millis(100),
+        /// sT: sensitivity of the conversation to delay: 0.4 to 1, default 1 (Table 1).
+        pub delay_sensitivity: f64 = 1.0,
+        /// qdu: pairs of PCM encoder and decoder: 1 to 14, default 1.
+        pub quantising_units: f64 = 1.0,
+        /// Ie and Bpl. Our deviation: the default is G.711 with concealment, where Table 2 has Bpl = 4.3. Only
+        /// relevant with losses.
+        pub codec: CodecImpairment = CodecImpairment::G711,
+        /// Ppl / 100: share of packets that are not played (lost or late): 0 to 0.2, default 0.
+        pub loss_ratio: f64 = 0.0,
+        /// `BurstR`, see [`burst_ratio`](super::burst_ratio): 1 to 2, or more if the loss ratio is below 0.02;
+        /// default 1.
+        pub burst_ratio: f64 = 1.0,
+        /// Nc: noise of the circuits at the 0 dBr point, in dBm0p: −80 to −40, default −70.
+        pub circuit_noise: f64 = -70.0,
+        /// Nfor: noise floor of the receiver, in dBmp: default −64.
+        pub receive_noise_floor: f64 = -64.0,
+        /// Ps: noise around the talker, in dB(A): 35 to 85, default 35.
+        pub send_room_noise: f64 = 35.0,
+        /// Pr: noise around the listener, in dB(A): 35 to 85, default 35.
+        pub receive_room_noise: f64 = 35.0,
+        /// A: advantage factor, what users tolerate for mobility or access: 0 to 20, default 0.
+        pub advantage: f64 = 0.0,
     }
 }
 

@@ -23,76 +23,42 @@ pub enum AdaptiveAlgorithm {
     Spike,
 }
 
-/// An adaptive playout delay.
-#[derive(Debug, Clone, Copy, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[non_exhaustive]
-pub struct AdaptiveConfig {
-    /// Algorithm that estimates the delay. Default: algorithm 4, the best of the four with the paper's
-    /// traces.
-    pub algorithm: AdaptiveAlgorithm,
-    /// Playout delay above the mean, in variations. Default: 4, as in the paper.
-    pub variations: f64,
-    /// Playout delay of the first packet, and the variation that corresponds to it. Default: 40 ms, chosen by
-    /// us; the paper does not specify the start.
-    pub initial_delay: TimeDelta,
-    /// Minimum delay above that of the fastest packet so far. Default: 20 ms, chosen by us, a packet of the
-    /// usual duration. Without it the algorithms follow a steady network so closely that each small variation
-    /// makes packets late. The paper has none.
-    pub min_delay: TimeDelta,
-    /// Media time after which the delay may change. Default: 1 s, chosen by us: the mean talkspurt of ITU-T
-    /// P.59 is 1.004 s. The paper changes the delay in pauses; our streams have none.
-    pub talkspurt: TimeDelta,
+giusto_units::defaults! {
+    /// An adaptive playout delay.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+    #[non_exhaustive]
+    pub struct AdaptiveConfig {
+        /// Algorithm that estimates the delay. Default: algorithm 4, the best of the four with the paper's
+        /// traces.
+        pub algorithm: AdaptiveAlgorithm = AdaptiveAlgorithm::Spike,
+        /// Playout delay above the mean, in variations. Default: 4, as in the paper.
+        pub variations: f64 = 4.0,
+        /// Playout delay of the first packet, and the variation that corresponds to it. Default: 40 ms, chosen by
+        /// us; the paper does not specify the start.
+        pub initial_delay: TimeDelta = TimeDelta::from_millis(40),
+        /// Minimum delay above that of the fastest packet so far. Default: 20 ms, chosen by us, a packet of the
+        /// usual duration. Without it the algorithms follow a steady network so closely that each small variation
+        /// makes packets late. The paper has none.
+        pub min_delay: TimeDelta = TimeDelta::from_millis(20),
+        /// Media time after which the delay may change. Default: 1 s, chosen by us: the mean talkspurt of ITU-T
+        /// P.59 is 1.004 s. The paper changes the delay in pauses; our streams have none.
+        pub talkspurt: TimeDelta = TimeDelta::from_seconds(1),
+    }
 }
 
-impl AdaptiveConfig {
+giusto_units::setters!(AdaptiveConfig {
     /// The same, with this algorithm.
-    #[must_use]
-    pub const fn with_algorithm(mut self, algorithm: AdaptiveAlgorithm) -> Self {
-        self.algorithm = algorithm;
-        self
-    }
-
+    with_algorithm(algorithm: AdaptiveAlgorithm);
     /// The same, with this delay in variations.
-    #[must_use]
-    pub const fn with_variations(mut self, variations: f64) -> Self {
-        self.variations = variations;
-        self
-    }
-
+    with_variations(variations: f64);
     /// The same, with this delay of the first packet.
-    #[must_use]
-    pub const fn with_initial_delay(mut self, initial_delay: TimeDelta) -> Self {
-        self.initial_delay = initial_delay;
-        self
-    }
-
+    with_initial_delay(initial_delay: TimeDelta);
     /// The same, with this minimum delay.
-    #[must_use]
-    pub const fn with_min_delay(mut self, min_delay: TimeDelta) -> Self {
-        self.min_delay = min_delay;
-        self
-    }
-
+    with_min_delay(min_delay: TimeDelta);
     /// The same, with this time between changes.
-    #[must_use]
-    pub const fn with_talkspurt(mut self, talkspurt: TimeDelta) -> Self {
-        self.talkspurt = talkspurt;
-        self
-    }
-}
-
-impl Default for AdaptiveConfig {
-    fn default() -> Self {
-        Self {
-            algorithm: AdaptiveAlgorithm::Spike,
-            variations: 4.0,
-            initial_delay: TimeDelta::from_millis(40),
-            min_delay: TimeDelta::from_millis(20),
-            talkspurt: TimeDelta::from_seconds(1),
-        }
-    }
-}
+    with_talkspurt(talkspurt: TimeDelta);
+});
 
 /// Mean and variation of the delay, in nanoseconds relative to the first packet's.
 ///

@@ -27,25 +27,13 @@ impl Arrival {
     pub const fn new(at: Timestamp, sequence: u64, size: DataSize) -> Self {
         Self { at, sequence, size, scheduled: None, sent: None, tos: None }
     }
-
-    /// The same, with its scheduled send time.
-    #[must_use]
-    pub fn with_scheduled(mut self, scheduled: impl Into<Option<PeerTimestamp>>) -> Self {
-        self.scheduled = scheduled.into();
-        self
-    }
-
-    /// The same, with its actual send time.
-    #[must_use]
-    pub fn with_sent(mut self, sent: impl Into<Option<PeerTimestamp>>) -> Self {
-        self.sent = sent.into();
-        self
-    }
-
-    /// The same, with its TOS or traffic-class byte.
-    #[must_use]
-    pub fn with_tos(mut self, tos: impl Into<Option<u8>>) -> Self {
-        self.tos = tos.into();
-        self
-    }
 }
+
+giusto_units::setters!(Arrival {
+    /// The same, with its scheduled send time.
+    with_scheduled(scheduled: into PeerTimestamp);
+    /// The same, with its actual send time.
+    with_sent(sent: into PeerTimestamp);
+    /// The same, with its TOS or traffic-class byte.
+    with_tos(tos: into u8);
+});

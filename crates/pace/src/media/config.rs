@@ -67,21 +67,14 @@ impl PacerConfig {
     pub const fn gcc_draft() -> Self {
         Self { burst: TimeDelta::from_millis(5), ..Self::libwebrtc() }
     }
-
-    /// The same, with this burst.
-    #[must_use]
-    pub const fn with_burst(mut self, burst: TimeDelta) -> Self {
-        self.burst = burst;
-        self
-    }
-
-    /// The same, with this rule after a burst.
-    #[must_use]
-    pub const fn with_resume(mut self, resume: Resume) -> Self {
-        self.resume = resume;
-        self
-    }
 }
+
+giusto_units::setters!(PacerConfig {
+    /// The same, with this burst.
+    with_burst(burst: TimeDelta);
+    /// The same, with this rule after a burst.
+    with_resume(resume: Resume);
+});
 
 impl Default for PacerConfig {
     fn default() -> Self {

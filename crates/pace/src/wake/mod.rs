@@ -3,9 +3,6 @@
 mod lead;
 mod load;
 
-use alloc::string::{String, ToString};
-use core::{fmt, str::FromStr};
-
 use giusto_units::{TimeDelta, Timestamp};
 
 use crate::catch_up::BurstBound;
@@ -48,25 +45,7 @@ impl SleepMode {
     }
 }
 
-impl fmt::Display for SleepMode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Precise => "precise",
-            Self::Balanced => "balanced",
-            Self::Eco => "eco",
-        })
-    }
-}
-
-impl FromStr for SleepMode {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Self, String> {
-        [Self::Precise, Self::Balanced, Self::Eco]
-            .into_iter()
-            .find(|mode| mode.to_string() == text)
-            .ok_or_else(|| format!("expected precise, balanced or eco, found \"{text}\""))
-    }
-}
+giusto_units::names!(SleepMode as "mode" { Precise = "precise", Balanced = "balanced", Eco = "eco" });
 
 impl SleepMode {
     /// The time that the datagrams of one cycle may span: the burst that the mode permits while on time.
@@ -100,21 +79,12 @@ pub struct WakeConfig {
     pub busy_fallback: bool,
 }
 
-impl WakeConfig {
+giusto_units::setters!(WakeConfig {
     /// The same, with this mode.
-    #[must_use]
-    pub const fn with_mode(mut self, mode: SleepMode) -> Self {
-        self.mode = mode;
-        self
-    }
-
+    with_mode(mode: SleepMode);
     /// The same, with or without the fallback on a busy machine.
-    #[must_use]
-    pub const fn with_busy_fallback(mut self, busy_fallback: bool) -> Self {
-        self.busy_fallback = busy_fallback;
-        self
-    }
-}
+    with_busy_fallback(busy_fallback: bool);
+});
 
 impl Default for WakeConfig {
     fn default() -> Self {

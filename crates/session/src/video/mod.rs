@@ -53,20 +53,9 @@ pub enum VideoCodec {
     Av1,
 }
 
+giusto_units::names!(VideoCodec { Vp8 = "vp8", H264 = "h264", Vp9 = "vp9", Av1 = "av1" });
+
 impl VideoCodec {
-    /// All codecs.
-    pub const ALL: [Self; 4] = [Self::Vp8, Self::H264, Self::Vp9, Self::Av1];
-
-    /// Its name in scenarios and records: `vp8`, `h264`, `vp9` or `av1`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Vp8 => "vp8",
-            Self::H264 => "h264",
-            Self::Vp9 => "vp9",
-            Self::Av1 => "av1",
-        }
-    }
-
     /// Its payload format: RFC 7741, RFC 6184 with packetization mode 1, RFC 9628, or the RTP Payload Format For AV1.
     pub const fn payload_header(self) -> PayloadHeader {
         match self {

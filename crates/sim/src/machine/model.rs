@@ -19,18 +19,7 @@ pub enum SleepModel {
     Ticks,
 }
 
-impl SleepModel {
-    /// All models.
-    pub const ALL: [Self; 2] = [Self::RoundsUp, Self::Ticks];
-
-    /// Name for tables.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::RoundsUp => "rounds up",
-            Self::Ticks => "ticks",
-        }
-    }
-}
+giusto_units::names!(SleepModel { RoundsUp = "rounds up", Ticks = "ticks" });
 
 /// An interval in which the machine is suspended. Work and wake-ups in it are postponed to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

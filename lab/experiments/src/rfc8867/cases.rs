@@ -63,19 +63,13 @@ pub enum Variant {
     LongRtt,
 }
 
+giusto_units::names!(Variant {
+    LowCapacity = "capacity × 0.7",
+    HighCapacity = "capacity × 1.5",
+    LongRtt = "RTT + 30 ms",
+});
+
 impl Variant {
-    /// All variants.
-    pub const ALL: [Self; 3] = [Self::LowCapacity, Self::HighCapacity, Self::LongRtt];
-
-    /// Its name in tables.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::LowCapacity => "capacity × 0.7",
-            Self::HighCapacity => "capacity × 1.5",
-            Self::LongRtt => "RTT + 30 ms",
-        }
-    }
-
     fn settings(self, scenario: &Scenario, bottlenecks: &[Bottleneck]) -> Vec<Setting> {
         let factor = match self {
             Self::LowCapacity => 0.7,

@@ -24,59 +24,42 @@ use super::{
 };
 use crate::target::Signal;
 
-/// Constants of the filter. All are from libwebrtc's `overuse_estimator.{h,cc}` unless stated otherwise.
-#[derive(Debug, Clone, Copy, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[non_exhaustive]
-pub struct KalmanTwoStateConfig {
-    /// Initial slope, in milliseconds per byte. Default 8/512: a link of 512 kbit/s.
-    pub initial_slope: f64,
-    /// Variances of the initial slope, in (ms/byte)², and of the initial offset, in ms²; at least 0. Default
-    /// 100 and 0.1.
-    pub initial_variances: [f64; 2],
-    /// Variances of the random walk of slope and offset per group, in (ms/byte)² and ms²; at least 0. Default
-    /// 1e-13 and 1e-3.
-    pub process_variances: [f64; 2],
-    /// Factor on the process variance of the offset while the offset contradicts the signal: over-use while
-    /// it falls, under-use while it rises. At least 0. Default 10.
-    pub turning_boost: f64,
-    /// Initial variance of the noise, in ms². Default 50.
-    pub initial_noise_variance: f64,
-    /// Minimum variance of the noise, in ms², above 0. Default 1.
-    pub min_noise_variance: f64,
-    /// Limit of a deviation for the variance of the noise, in standard deviations, above 0. Default 3.
-    pub outlier_deviations: f64,
-    /// Weight of a group in the noise during start-up, at 30 groups per second: above 0, below 1. Default
-    /// 0.01.
-    pub startup_noise_smoothing: f64,
-    /// The same after start-up. Default 0.002.
-    pub noise_smoothing: f64,
-    /// Length of the start-up, in groups. Default 300.
-    pub startup_groups: u32,
-    /// Number of groups over which the minimum interval is determined, at least 1. Default 60 and the current
-    /// one.
-    pub rate_history: usize,
-    /// The offset is multiplied by the number of groups processed, up to this number; `None`: by 1. Default
-    /// 60 (libwebrtc, `overuse_detector.cc`).
-    pub amplification: Option<u32>,
-}
-
-impl Default for KalmanTwoStateConfig {
-    fn default() -> Self {
-        Self {
-            initial_slope: 8.0 / 512.0,
-            initial_variances: [100.0, 0.1],
-            process_variances: [1e-13, 1e-3],
-            turning_boost: 10.0,
-            initial_noise_variance: 50.0,
-            min_noise_variance: 1.0,
-            outlier_deviations: 3.0,
-            startup_noise_smoothing: 0.01,
-            noise_smoothing: 0.002,
-            startup_groups: 300,
-            rate_history: 61,
-            amplification: Some(60),
-        }
+giusto_units::defaults! {
+    /// Constants of the filter. All are from libwebrtc's `overuse_estimator.{h,cc}` unless stated otherwise.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+    #[non_exhaustive]
+    pub struct KalmanTwoStateConfig {
+        /// Initial slope, in milliseconds per byte. Default 8/512: a link of 512 kbit/s.
+        pub initial_slope: f64 = 8.0 / 512.0,
+        /// Variances of the initial slope, in (ms/byte)², and of the initial offset, in ms²; at least 0. Default
+        /// 100 and 0.1.
+        pub initial_variances: [f64; 2] = [100.0, 0.1],
+        /// Variances of the random walk of slope and offset per group, in (ms/byte)² and ms²; at least 0. Default
+        /// 1e-13 and 1e-3.
+        pub process_variances: [f64; 2] = [1e-13, 1e-3],
+        /// Factor on the process variance of the offset while the offset contradicts the signal: over-use while
+        /// it falls, under-use while it rises. At least 0. Default 10.
+        pub turning_boost: f64 = 10.0,
+        /// Initial variance of the noise, in ms². Default 50.
+        pub initial_noise_variance: f64 = 50.0,
+        /// Minimum variance of the noise, in ms², above 0. Default 1.
+        pub min_noise_variance: f64 = 1.0,
+        /// Limit of a deviation for the variance of the noise, in standard deviations, above 0. Default 3.
+        pub outlier_deviations: f64 = 3.0,
+        /// Weight of a group in the noise during start-up, at 30 groups per second: above 0, below 1. Default
+        /// 0.01.
+        pub startup_noise_smoothing: f64 = 0.01,
+        /// The same after start-up. Default 0.002.
+        pub noise_smoothing: f64 = 0.002,
+        /// Length of the start-up, in groups. Default 300.
+        pub startup_groups: u32 = 300,
+        /// Number of groups over which the minimum interval is determined, at least 1. Default 60 and the current
+        /// one.
+        pub rate_history: usize = 61,
+        /// The offset is multiplied by the number of groups processed, up to this number; `None`: by 1. Default
+        /// 60 (libwebrtc, `overuse_detector.cc`).
+        pub amplification: Option<u32> = Some(60),
     }
 }
 

@@ -15,56 +15,58 @@ use crate::{
     requirements::PacerSettings,
 };
 
-/// Configuration of [`Libwebrtc`](super::Libwebrtc). The defaults are libwebrtc's in its state of July 2026, part by part.
-#[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[non_exhaustive]
-pub struct Config {
-    /// Range and initial value of the target. They override the limits of the parts. The media is assumed to
-    /// be able to use the maximum; probes go up to it.
-    pub limits: Limits,
-    /// The delay detector.
-    ///
-    /// The threshold falls 4.5 times as fast as it rises, as in libwebrtc. A TCP flow that fills the same
-    /// queue therefore finds the threshold at its minimum in each cycle, and each wave of its queue is over-use.
-    /// A slower fall gives a fair share against TCP and misses queues in other cases.
-    pub delay: DelayConfig,
-    /// The delay-based rate.
-    pub aimd: AimdConfig,
-    /// The received rate.
-    pub throughput: RobustThroughputConfig,
-    /// Whether the sender is application-limited.
-    pub application_limited: ApplicationLimitedConfig,
-    /// When to probe. Probing while the sender is application-limited is off by default. In libwebrtc an
-    /// application must enable it (`StreamsConfig::requests_alr_probing`), which it does for screen sharing.
-    /// See [`probe_while_limited`](ProbingConfig::probe_while_limited).
-    pub probing: ProbingConfig,
-    /// The rate that a probe measures.
-    pub probe_rate: ProbeRateConfig,
-    /// The loss model, which uses the reports of single packets.
-    pub loss: ModelConfig,
-    /// The loss-based rate from receiver reports. Used until the first packet feedback.
-    pub reports: ReportConfig,
-    /// Reaction to a high RTT or missing feedback.
-    pub rtt: RttConfig,
-    /// Whether the delay-based rate uses the RTT of packet feedback. Default `false`: it uses the RTT of
-    /// sender and receiver reports, which includes queueing delay, or 200 ms (`goog_cc_network_control.cc`,
-    /// `OnRoundTripTimeUpdate`).
-    pub feedback_rtt: bool,
-    /// Reaction to losses from a queue that stays full. Default `None`: libwebrtc has none.
-    pub standing_queue: Option<StandingQueueConfig>,
-    /// Frames dropped while too much is in flight; `None`: none. Default: [`PushBackConfig::default`], as in libwebrtc.
-    pub push_back: Option<PushBackConfig>,
-    /// Pacing rate before the first packet feedback, as a multiple of the target. Default 2.5
-    /// (`goog_cc_network_control.cc`).
-    pub pacing_before_feedback: f64,
-    /// Pacing rate after the first packet feedback, as a multiple of the target. Default 1.1
-    /// (`goog_cc_network_control.cc`).
-    pub pacing: f64,
-    /// Pacer settings for the sender. Default: bursts of 40 ms (`pacing_controller.cc`).
-    pub pacer: PacerSettings,
-    /// Interval of periodic processing. Default 25 ms (`goog_cc_factory.cc`, `kUpdateIntervalMs`).
-    pub process_interval: TimeDelta,
+giusto_units::defaults! {
+    /// Configuration of [`Libwebrtc`](super::Libwebrtc). The defaults are libwebrtc's in its state of July 2026, part by part.
+    #[derive(Debug, Clone, PartialEq)]
+    #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+    #[non_exhaustive]
+    pub struct Config {
+        /// Range and initial value of the target. They override the limits of the parts. The media is assumed to
+        /// be able to use the maximum; probes go up to it.
+        pub limits: Limits = Limits::default(),
+        /// The delay detector.
+        ///
+        /// The threshold falls 4.5 times as fast as it rises, as in libwebrtc. A TCP flow that fills the same
+        /// queue therefore finds the threshold at its minimum in each cycle, and each wave of its queue is over-use.
+        /// A slower fall gives a fair share against TCP and misses queues in other cases.
+        pub delay: DelayConfig = DelayConfig::libwebrtc(),
+        /// The delay-based rate.
+        pub aimd: AimdConfig = AimdConfig::libwebrtc(),
+        /// The received rate.
+        pub throughput: RobustThroughputConfig = RobustThroughputConfig::default(),
+        /// Whether the sender is application-limited.
+        pub application_limited: ApplicationLimitedConfig = ApplicationLimitedConfig::default(),
+        /// When to probe. Probing while the sender is application-limited is off by default. In libwebrtc an
+        /// application must enable it (`StreamsConfig::requests_alr_probing`), which it does for screen sharing.
+        /// See [`probe_while_limited`](ProbingConfig::probe_while_limited).
+        pub probing: ProbingConfig = ProbingConfig::default(),
+        /// The rate that a probe measures.
+        pub probe_rate: ProbeRateConfig = ProbeRateConfig::default(),
+        /// The loss model, which uses the reports of single packets.
+        pub loss: ModelConfig = ModelConfig::default(),
+        /// The loss-based rate from receiver reports. Used until the first packet feedback.
+        pub reports: ReportConfig = ReportConfig::libwebrtc(),
+        /// Reaction to a high RTT or missing feedback.
+        pub rtt: RttConfig = RttConfig::default(),
+        /// Whether the delay-based rate uses the RTT of packet feedback. Default `false`: it uses the RTT of
+        /// sender and receiver reports, which includes queueing delay, or 200 ms (`goog_cc_network_control.cc`,
+        /// `OnRoundTripTimeUpdate`).
+        pub feedback_rtt: bool = false,
+        /// Reaction to losses from a queue that stays full. Default `None`: libwebrtc has none.
+        pub standing_queue: Option<StandingQueueConfig> = None,
+        /// Frames dropped while too much is in flight; `None`: none. Default: [`PushBackConfig::default`], as in libwebrtc.
+        pub push_back: Option<PushBackConfig> = Some(PushBackConfig::default()),
+        /// Pacing rate before the first packet feedback, as a multiple of the target. Default 2.5
+        /// (`goog_cc_network_control.cc`).
+        pub pacing_before_feedback: f64 = 2.5,
+        /// Pacing rate after the first packet feedback, as a multiple of the target. Default 1.1
+        /// (`goog_cc_network_control.cc`).
+        pub pacing: f64 = 1.1,
+        /// Pacer settings for the sender. Default: bursts of 40 ms (`pacing_controller.cc`).
+        pub pacer: PacerSettings = PacerSettings::LIBWEBRTC,
+        /// Interval of periodic processing. Default 25 ms (`goog_cc_factory.cc`, `kUpdateIntervalMs`).
+        pub process_interval: TimeDelta = TimeDelta::from_millis(25),
+    }
 }
 
 impl Config {
@@ -124,30 +126,6 @@ impl Config {
             }
         }
         Ok(())
-    }
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            limits: Limits::default(),
-            delay: DelayConfig::libwebrtc(),
-            aimd: AimdConfig::libwebrtc(),
-            throughput: RobustThroughputConfig::default(),
-            application_limited: ApplicationLimitedConfig::default(),
-            probing: ProbingConfig::default(),
-            probe_rate: ProbeRateConfig::default(),
-            loss: ModelConfig::default(),
-            reports: ReportConfig::libwebrtc(),
-            rtt: RttConfig::default(),
-            feedback_rtt: false,
-            standing_queue: None,
-            push_back: Some(PushBackConfig::default()),
-            pacing_before_feedback: 2.5,
-            pacing: 1.1,
-            pacer: PacerSettings::LIBWEBRTC,
-            process_interval: TimeDelta::from_millis(25),
-        }
     }
 }
 

@@ -9,38 +9,27 @@ use giusto_units::{PeerTimestamp, TimeDelta, Timestamp};
 
 use crate::{feedback::PacketReport, gcc::arithmetic::Forward};
 
-/// Configuration of the reaction to losses from a queue that stays full.
-#[derive(Debug, Clone, Copy, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[non_exhaustive]
-pub struct StandingQueueConfig {
-    /// Duration of a window. Default 1 s: that of the received rate, to which the rate is lowered.
-    pub window: TimeDelta,
-    /// Minimum number of packets in a window; it is longer if there are fewer. Default 10.
-    pub packets: u64,
-    /// Loss ratio of a window from which the queue counts as full, 0 to 1. Default 0.02, below which the
-    /// draft's loss controller increases the rate (draft-ietf-rmcat-gcc-02 §6).
-    pub loss: f64,
-    /// Queueing delay that every packet of the window has exceeded. Default 50 ms. A queue that the delay
-    /// detector controls is shorter at least once in a second.
-    pub delay: TimeDelta,
-    /// Duration for which the lowest delay is remembered, at least; at most twice as long. Default 30 s.
-    pub memory: TimeDelta,
-    /// After this number of detections in successive windows, the current delay is taken for that of the
-    /// path. Default 4: four decreases to 85 % drain any queue that the flow itself fills.
-    pub attempts: u32,
-}
-
-impl Default for StandingQueueConfig {
-    fn default() -> Self {
-        Self {
-            window: TimeDelta::from_seconds(1),
-            packets: 10,
-            loss: 0.02,
-            delay: TimeDelta::from_millis(50),
-            memory: TimeDelta::from_seconds(30),
-            attempts: 4,
-        }
+giusto_units::defaults! {
+    /// Configuration of the reaction to losses from a queue that stays full.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+    #[non_exhaustive]
+    pub struct StandingQueueConfig {
+        /// Duration of a window. Default 1 s: that of the received rate, to which the rate is lowered.
+        pub window: TimeDelta = TimeDelta::from_seconds(1),
+        /// Minimum number of packets in a window; it is longer if there are fewer. Default 10.
+        pub packets: u64 = 10,
+        /// Loss ratio of a window from which the queue counts as full, 0 to 1. Default 0.02, below which the
+        /// draft's loss controller increases the rate (draft-ietf-rmcat-gcc-02 §6).
+        pub loss: f64 = 0.02,
+        /// Queueing delay that every packet of the window has exceeded. Default 50 ms. A queue that the delay
+        /// detector controls is shorter at least once in a second.
+        pub delay: TimeDelta = TimeDelta::from_millis(50),
+        /// Duration for which the lowest delay is remembered, at least; at most twice as long. Default 30 s.
+        pub memory: TimeDelta = TimeDelta::from_seconds(30),
+        /// After this number of detections in successive windows, the current delay is taken for that of the
+        /// path. Default 4: four decreases to 85 % drain any queue that the flow itself fills.
+        pub attempts: u32 = 4,
     }
 }
 

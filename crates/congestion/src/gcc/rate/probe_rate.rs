@@ -7,38 +7,26 @@ use giusto_units::{DataRate, DataSize, PeerTimestamp, TimeDelta, Timestamp};
 use crate::gcc::arithmetic::scaled;
 use crate::{feedback::PacketReport, target::Probe};
 
-/// Configuration of the rate that a probe measures. The defaults are libwebrtc's (`goog_cc/probe_bitrate_estimator.cc`).
-#[derive(Debug, Clone, Copy, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[non_exhaustive]
-pub struct ProbeRateConfig {
-    /// Share of a cluster's packets that must have arrived, rounded down to packets. Default 0.8.
-    pub packets: f64,
-    /// Share of a cluster's bytes that must have arrived. Default 0.8.
-    pub bytes: f64,
-    /// Maximum ratio of received rate to sent rate. Default 2.
-    pub max_ratio: f64,
-    /// If the received rate is below this share of the sent rate, the path was saturated. Default 0.9.
-    pub unsaturated: f64,
-    /// Share of a saturated path's rate that is used. Default 0.95.
-    pub utilization: f64,
-    /// Maximum duration of sending and of receiving a cluster. Default 1 s.
-    pub interval: TimeDelta,
-    /// A cluster restarts if a packet arrives later than its last one by more than this. Default 1 s.
-    pub history: TimeDelta,
-}
-
-impl Default for ProbeRateConfig {
-    fn default() -> Self {
-        Self {
-            packets: 0.8,
-            bytes: 0.8,
-            max_ratio: 2.0,
-            unsaturated: 0.9,
-            utilization: 0.95,
-            interval: TimeDelta::from_seconds(1),
-            history: TimeDelta::from_seconds(1),
-        }
+giusto_units::defaults! {
+    /// Configuration of the rate that a probe measures. The defaults are libwebrtc's (`goog_cc/probe_bitrate_estimator.cc`).
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+    #[non_exhaustive]
+    pub struct ProbeRateConfig {
+        /// Share of a cluster's packets that must have arrived, rounded down to packets. Default 0.8.
+        pub packets: f64 = 0.8,
+        /// Share of a cluster's bytes that must have arrived. Default 0.8.
+        pub bytes: f64 = 0.8,
+        /// Maximum ratio of received rate to sent rate. Default 2.
+        pub max_ratio: f64 = 2.0,
+        /// If the received rate is below this share of the sent rate, the path was saturated. Default 0.9.
+        pub unsaturated: f64 = 0.9,
+        /// Share of a saturated path's rate that is used. Default 0.95.
+        pub utilization: f64 = 0.95,
+        /// Maximum duration of sending and of receiving a cluster. Default 1 s.
+        pub interval: TimeDelta = TimeDelta::from_seconds(1),
+        /// A cluster restarts if a packet arrives later than its last one by more than this. Default 1 s.
+        pub history: TimeDelta = TimeDelta::from_seconds(1),
     }
 }
 

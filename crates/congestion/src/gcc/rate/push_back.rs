@@ -6,33 +6,23 @@ use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
 use crate::gcc::arithmetic::{Forward, scaled};
 
-/// When frames are dropped because too much is in flight. The defaults are libwebrtc's (`rtc_base/experiments/rate_control_settings.cc`,
-/// `QueueSize:350,MinBitrate:30000,DropFrame:true`, unless stated).
-#[derive(Debug, Clone, Copy, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[non_exhaustive]
-pub struct PushBackConfig {
-    /// Queueing delay for which the window has room. Default 350 ms.
-    pub queue: TimeDelta,
-    /// The rate is not pushed below this. Default 30 kbit/s.
-    pub min: DataRate,
-    /// Minimum window. Default 3000 bytes (`goog_cc_network_control.cc`).
-    pub min_window: DataSize,
-    /// The window uses the shortest of the longest RTTs of this many feedback messages. Default 32 (`goog_cc_network_control.cc`).
-    pub feedbacks: usize,
-    /// Interval of periodic processing. Default 25 ms (`goog_cc_factory.cc`).
-    pub interval: TimeDelta,
-}
-
-impl Default for PushBackConfig {
-    fn default() -> Self {
-        Self {
-            queue: TimeDelta::from_millis(350),
-            min: DataRate::from_bps(30_000),
-            min_window: DataSize::from_bytes(3000),
-            feedbacks: 32,
-            interval: TimeDelta::from_millis(25),
-        }
+giusto_units::defaults! {
+    /// When frames are dropped because too much is in flight. The defaults are libwebrtc's (`rtc_base/experiments/rate_control_settings.cc`,
+    /// `QueueSize:350,MinBitrate:30000,DropFrame:true`, unless stated).
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+    #[non_exhaustive]
+    pub struct PushBackConfig {
+        /// Queueing delay for which the window has room. Default 350 ms.
+        pub queue: TimeDelta = TimeDelta::from_millis(350),
+        /// The rate is not pushed below this. Default 30 kbit/s.
+        pub min: DataRate = DataRate::from_bps(30_000),
+        /// Minimum window. Default 3000 bytes (`goog_cc_network_control.cc`).
+        pub min_window: DataSize = DataSize::from_bytes(3000),
+        /// The window uses the shortest of the longest RTTs of this many feedback messages. Default 32 (`goog_cc_network_control.cc`).
+        pub feedbacks: usize = 32,
+        /// Interval of periodic processing. Default 25 ms (`goog_cc_factory.cc`).
+        pub interval: TimeDelta = TimeDelta::from_millis(25),
     }
 }
 

@@ -8,30 +8,21 @@ use crate::{
     target::{Cause, Decision},
 };
 
-/// Reaction to a high RTT or missing feedback. The defaults are libwebrtc's
-/// (`goog_cc/send_side_bandwidth_estimation.cc`).
-#[derive(Debug, Clone, Copy, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[non_exhaustive]
-pub struct RttConfig {
-    /// RTT above which the rate is reduced. Default 3 s.
-    pub limit: TimeDelta,
-    /// Factor on the rate per step. Default 0.8.
-    pub factor: f64,
-    /// Interval between two steps. Default 1 s.
-    pub interval: TimeDelta,
-    /// Minimum rate after a step. Default 5 kbit/s.
-    pub floor: DataRate,
-}
-
-impl Default for RttConfig {
-    fn default() -> Self {
-        Self {
-            limit: TimeDelta::from_seconds(3),
-            factor: 0.8,
-            interval: TimeDelta::from_seconds(1),
-            floor: DataRate::from_bps(5000),
-        }
+giusto_units::defaults! {
+    /// Reaction to a high RTT or missing feedback. The defaults are libwebrtc's
+    /// (`goog_cc/send_side_bandwidth_estimation.cc`).
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+    #[non_exhaustive]
+    pub struct RttConfig {
+        /// RTT above which the rate is reduced. Default 3 s.
+        pub limit: TimeDelta = TimeDelta::from_seconds(3),
+        /// Factor on the rate per step. Default 0.8.
+        pub factor: f64 = 0.8,
+        /// Interval between two steps. Default 1 s.
+        pub interval: TimeDelta = TimeDelta::from_seconds(1),
+        /// Minimum rate after a step. Default 5 kbit/s.
+        pub floor: DataRate = DataRate::from_bps(5000),
     }
 }
 

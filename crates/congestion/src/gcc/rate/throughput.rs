@@ -6,37 +6,26 @@ use giusto_units::{DataRate, DataSize, PeerTimestamp, TimeDelta, Timestamp};
 
 use crate::gcc::by_arrival::Arrived;
 
-/// Configuration of the received rate. The defaults are libwebrtc's
-/// (`goog_cc/acknowledged_bitrate_estimator_interface.h`, `robust_throughput_estimator.cc`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[non_exhaustive]
-pub struct RobustThroughputConfig {
-    /// Minimum number of packets in the window; more while it is shorter than `min_window`. Default 20.
-    pub packets: usize,
-    /// Maximum number of packets in the window. Default 500.
-    pub max_packets: usize,
-    /// Minimum length of the window, if there are enough packets. Default 1 s.
-    pub min_window: TimeDelta,
-    /// Maximum length of the window. Default 5 s.
-    pub max_window: TimeDelta,
-    /// Minimum number of packets for a rate, at least 2. Default 10.
-    pub required: usize,
-    /// An arrival earlier than the latest one by more than this indicates a clock jump: the window is
-    /// cleared. Default 1 s.
-    pub reordering: TimeDelta,
-}
-
-impl Default for RobustThroughputConfig {
-    fn default() -> Self {
-        Self {
-            packets: 20,
-            max_packets: 500,
-            min_window: TimeDelta::from_seconds(1),
-            max_window: TimeDelta::from_seconds(5),
-            required: 10,
-            reordering: TimeDelta::from_seconds(1),
-        }
+giusto_units::defaults! {
+    /// Configuration of the received rate. The defaults are libwebrtc's
+    /// (`goog_cc/acknowledged_bitrate_estimator_interface.h`, `robust_throughput_estimator.cc`).
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+    #[non_exhaustive]
+    pub struct RobustThroughputConfig {
+        /// Minimum number of packets in the window; more while it is shorter than `min_window`. Default 20.
+        pub packets: usize = 20,
+        /// Maximum number of packets in the window. Default 500.
+        pub max_packets: usize = 500,
+        /// Minimum length of the window, if there are enough packets. Default 1 s.
+        pub min_window: TimeDelta = TimeDelta::from_seconds(1),
+        /// Maximum length of the window. Default 5 s.
+        pub max_window: TimeDelta = TimeDelta::from_seconds(5),
+        /// Minimum number of packets for a rate, at least 2. Default 10.
+        pub required: usize = 10,
+        /// An arrival earlier than the latest one by more than this indicates a clock jump: the window is
+        /// cleared. Default 1 s.
+        pub reordering: TimeDelta = TimeDelta::from_seconds(1),
     }
 }
 

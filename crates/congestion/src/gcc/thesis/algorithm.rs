@@ -77,36 +77,24 @@ pub enum LossWindow {
     All,
 }
 
-/// The constants of [`Thesis`].
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct ThesisConfig {
-    /// The filter of the delay variation.
-    pub filter: KalmanTwoStateConfig,
-    /// The detector that compares the trend with a threshold.
-    pub detector: DetectorConfig,
-    /// The delay-based rate control.
-    pub aimd: AimdConfig,
-    /// The loss-based rate control.
-    pub loss: ReportConfig,
-    /// Window of the received rate. Default 0.5 s (Table 6).
-    pub window: TimeDelta,
-    /// Window of the loss ratio. Default 0.5 s (Table 6).
-    pub loss_window: LossWindow,
-    /// When the delay-based estimate is updated. Default with each report.
-    pub pace: Pace,
-}
-
-impl Default for ThesisConfig {
-    fn default() -> Self {
-        Self {
-            filter: filter(),
-            detector: detector(),
-            aimd: aimd(),
-            loss: loss(),
-            window: WINDOW,
-            loss_window: LossWindow::Last(WINDOW),
-            pace: Pace::Report,
-        }
+giusto_units::defaults! {
+    /// The constants of [`Thesis`].
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub struct ThesisConfig {
+        /// The filter of the delay variation.
+        pub filter: KalmanTwoStateConfig = filter(),
+        /// The detector that compares the trend with a threshold.
+        pub detector: DetectorConfig = detector(),
+        /// The delay-based rate control.
+        pub aimd: AimdConfig = aimd(),
+        /// The loss-based rate control.
+        pub loss: ReportConfig = loss(),
+        /// Window of the received rate. Default 0.5 s (Table 6).
+        pub window: TimeDelta = WINDOW,
+        /// Window of the loss ratio. Default 0.5 s (Table 6).
+        pub loss_window: LossWindow = LossWindow::Last(WINDOW),
+        /// When the delay-based estimate is updated. Default with each report.
+        pub pace: Pace = Pace::Report,
     }
 }
 

@@ -4,38 +4,28 @@ use alloc::collections::VecDeque;
 
 use giusto_units::{TimeDelta, Timestamp};
 
-/// Configuration of the losses.
-#[derive(Debug, Clone, Copy, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[non_exhaustive]
-pub struct LossesConfig {
-    /// Maximum of the reordering window, which adapts to late packets. Default 30 ms, as in the authors'
-    /// implementation: §"Detecting Lost Data Units" gives no limit, and one very late packet would slow the
-    /// sender down for ever.
-    pub reordering: TimeDelta,
-    /// Up to this loss rate, losses are attributed to the link and not to congestion, while the queue is
-    /// short. Default 1 % (§"Link layer losses and rate policers", `LOSS_RATE_THRESHOLD`). Zero: each loss
-    /// counts, as in §"Reference Window Reduction" without that section.
-    pub threshold: f64,
-    /// Above this loss rate a policer is detected, if the queue is short. Default 1, never: the text of -02 has no such rule. In -01 it
-    /// is 10 % (`LOSS_RATE_THRESHOLD_POLICER`).
-    pub policer_threshold: f64,
-    /// Factor on the window when a policer is detected; the result becomes a limit. Default 0.9
-    /// (`BETA_LOSS_POLICER`).
-    pub policer_beta: f64,
-    /// Relative increase of that limit per RTT. Default 0.001 (same section, "for instance").
-    pub policer_lift: f64,
-}
-
-impl Default for LossesConfig {
-    fn default() -> Self {
-        Self {
-            reordering: TimeDelta::from_millis(30),
-            threshold: 0.01,
-            policer_threshold: 1.0,
-            policer_beta: 0.9,
-            policer_lift: 0.001,
-        }
+giusto_units::defaults! {
+    /// Configuration of the losses.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+    #[non_exhaustive]
+    pub struct LossesConfig {
+        /// Maximum of the reordering window, which adapts to late packets. Default 30 ms, as in the authors'
+        /// implementation: §"Detecting Lost Data Units" gives no limit, and one very late packet would slow the
+        /// sender down for ever.
+        pub reordering: TimeDelta = TimeDelta::from_millis(30),
+        /// Up to this loss rate, losses are attributed to the link and not to congestion, while the queue is
+        /// short. Default 1 % (§"Link layer losses and rate policers", `LOSS_RATE_THRESHOLD`). Zero: each loss
+        /// counts, as in §"Reference Window Reduction" without that section.
+        pub threshold: f64 = 0.01,
+        /// Above this loss rate a policer is detected, if the queue is short. Default 1, never: the text of -02 has no such rule. In -01 it
+        /// is 10 % (`LOSS_RATE_THRESHOLD_POLICER`).
+        pub policer_threshold: f64 = 1.0,
+        /// Factor on the window when a policer is detected; the result becomes a limit. Default 0.9
+        /// (`BETA_LOSS_POLICER`).
+        pub policer_beta: f64 = 0.9,
+        /// Relative increase of that limit per RTT. Default 0.001 (same section, "for instance").
+        pub policer_lift: f64 = 0.001,
     }
 }
 

@@ -4,49 +4,34 @@ use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
 use crate::feedback::QueueState;
 
-/// Configuration of the media rate. Sections are those of draft-ietf-ccwg-rfc8298bis-screamv2-01.
-#[derive(Debug, Clone, Copy, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[non_exhaustive]
-pub struct MediaRateConfig {
-    /// Minimum divisor between the window's rate and the media rate. Default 1.2 (§"Media Rate Control" of
-    /// the detailed description).
-    pub divisor: f64,
-    /// Share of the window from which a packet counts as large; then the rate is reduced. Default 0.1 (same
-    /// section).
-    pub small_window: f64,
-    /// Maximum share for that reduction. Default 0.2 (same section).
-    pub max_small_window: f64,
-    /// Overhead per packet. Default 20 B (`PACKET_OVERHEAD`).
-    pub overhead: DataSize,
-    /// Gain of the divisor's adjustment to the sender's queue. Default 1/16 (`RATE_ADJUST_GAIN`).
-    pub adjust_gain: f64,
-    /// Maximum of that adjustment. Default 0.5 (same section).
-    pub max_adjust: f64,
-    /// Gain of the adjustment to frames that are too large. Default 1/64 (`FRAME_SIZE_DEV_ALPHA`).
-    pub deviation_gain: f64,
-    /// Maximum of that adjustment. Default 0.2 (same section).
-    pub max_deviation: f64,
-    /// Initial interval between frames. Default 20 ms (`frame_period`).
-    pub frame_period: TimeDelta,
-    /// Share of the frame interval for which a frame may be queued. Default 1/4 (same section).
-    pub wait_share: f64,
-}
-
-impl Default for MediaRateConfig {
-    fn default() -> Self {
-        Self {
-            divisor: 1.2,
-            small_window: 0.1,
-            max_small_window: 0.2,
-            overhead: DataSize::from_bytes(20),
-            adjust_gain: 1.0 / 16.0,
-            max_adjust: 0.5,
-            deviation_gain: 1.0 / 64.0,
-            max_deviation: 0.2,
-            frame_period: TimeDelta::from_millis(20),
-            wait_share: 1.0 / 4.0,
-        }
+giusto_units::defaults! {
+    /// Configuration of the media rate. Sections are those of draft-ietf-ccwg-rfc8298bis-screamv2-01.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+    #[non_exhaustive]
+    pub struct MediaRateConfig {
+        /// Minimum divisor between the window's rate and the media rate. Default 1.2 (§"Media Rate Control" of
+        /// the detailed description).
+        pub divisor: f64 = 1.2,
+        /// Share of the window from which a packet counts as large; then the rate is reduced. Default 0.1 (same
+        /// section).
+        pub small_window: f64 = 0.1,
+        /// Maximum share for that reduction. Default 0.2 (same section).
+        pub max_small_window: f64 = 0.2,
+        /// Overhead per packet. Default 20 B (`PACKET_OVERHEAD`).
+        pub overhead: DataSize = DataSize::from_bytes(20),
+        /// Gain of the divisor's adjustment to the sender's queue. Default 1/16 (`RATE_ADJUST_GAIN`).
+        pub adjust_gain: f64 = 1.0 / 16.0,
+        /// Maximum of that adjustment. Default 0.5 (same section).
+        pub max_adjust: f64 = 0.5,
+        /// Gain of the adjustment to frames that are too large. Default 1/64 (`FRAME_SIZE_DEV_ALPHA`).
+        pub deviation_gain: f64 = 1.0 / 64.0,
+        /// Maximum of that adjustment. Default 0.2 (same section).
+        pub max_deviation: f64 = 0.2,
+        /// Initial interval between frames. Default 20 ms (`frame_period`).
+        pub frame_period: TimeDelta = TimeDelta::from_millis(20),
+        /// Share of the frame interval for which a frame may be queued. Default 1/4 (same section).
+        pub wait_share: f64 = 1.0 / 4.0,
     }
 }
 

@@ -4,57 +4,42 @@ use alloc::collections::VecDeque;
 
 use giusto_units::{TimeDelta, Timestamp};
 
-/// Configuration of the queueing delay.
-#[derive(Debug, Clone, Copy, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[non_exhaustive]
-pub struct QueueDelayConfig {
-    /// Delay that counts as 100 % marks; up to half of it counts as none. Default 60 ms (§"Reference Window
-    /// Update", `QDELAY_TARGET_LO`).
-    pub target: TimeDelta,
-    /// Gain of the average for an increase; a decrease is taken over fully. Default 1/4 (§"Detecting
-    /// Increased Queue Delay", `QDELAY_AVG_G`).
-    pub gain: f64,
-    /// Number of minima from which the base delay is computed. Default 10 (RFC 6817 §2.5, `BASE_HISTORY`).
-    pub minima: usize,
-    /// Time over which each minimum is taken. Default 1 min (RFC 6817 §2.4.2).
-    pub minimum: TimeDelta,
-    /// Whether jitter limits growth and the send window. Default: no (`REDUCE_JITTER`).
-    pub reduce_jitter: bool,
-    /// Gain with which the averages of minimum and maximum delay approach each other. Default 1/16
-    /// (`QDELAY_MIN_MAX_AVG_G`).
-    pub min_max_gain: f64,
-    /// Gain of the average of their difference. Default 1/32 (`QDELAY_DEV_AVG_G`).
-    pub deviation_gain: f64,
-    /// The difference that stops growth. Default 10 ms (`QDELAY_DEV_THRESHOLD`).
-    pub deviation_threshold: TimeDelta,
-    /// Gain of the average of the minimum delay per RTT. Default 1/256 (§"Clock drift issues and remedies",
-    /// `QDELAY_MIN_AVG_ALPHA`).
-    pub drift_gain: f64,
-    /// Share of the target; if that average exceeds it, the cause is a drifting clock or a queue that never
-    /// drains. Default 1/4 (same section).
-    pub drift_share: f64,
+giusto_units::defaults! {
+    /// Configuration of the queueing delay.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+    #[non_exhaustive]
+    pub struct QueueDelayConfig {
+        /// Delay that counts as 100 % marks; up to half of it counts as none. Default 60 ms (§"Reference Window
+        /// Update", `QDELAY_TARGET_LO`).
+        pub target: TimeDelta = TimeDelta::from_millis(60),
+        /// Gain of the average for an increase; a decrease is taken over fully. Default 1/4 (§"Detecting
+        /// Increased Queue Delay", `QDELAY_AVG_G`).
+        pub gain: f64 = 1.0 / 4.0,
+        /// Number of minima from which the base delay is computed. Default 10 (RFC 6817 §2.5, `BASE_HISTORY`).
+        pub minima: usize = 10,
+        /// Time over which each minimum is taken. Default 1 min (RFC 6817 §2.4.2).
+        pub minimum: TimeDelta = TimeDelta::from_seconds(60),
+        /// Whether jitter limits growth and the send window. Default: no (`REDUCE_JITTER`).
+        pub reduce_jitter: bool = false,
+        /// Gain with which the averages of minimum and maximum delay approach each other. Default 1/16
+        /// (`QDELAY_MIN_MAX_AVG_G`).
+        pub min_max_gain: f64 = 1.0 / 16.0,
+        /// Gain of the average of their difference. Default 1/32 (`QDELAY_DEV_AVG_G`).
+        pub deviation_gain: f64 = 1.0 / 32.0,
+        /// The difference that stops growth. Default 10 ms (`QDELAY_DEV_THRESHOLD`).
+        pub deviation_threshold: TimeDelta = TimeDelta::from_millis(10),
+        /// Gain of the average of the minimum delay per RTT. Default 1/256 (§"Clock drift issues and remedies",
+        /// `QDELAY_MIN_AVG_ALPHA`).
+        pub drift_gain: f64 = 1.0 / 256.0,
+        /// Share of the target; if that average exceeds it, the cause is a drifting clock or a queue that never
+        /// drains. Default 1/4 (same section).
+        pub drift_share: f64 = 1.0 / 4.0,
+    }
 }
 
 /// Maximum error of the feedback: its resolution of 1/1024 s (RFC 8888 §3.1), and clock corrections.
 const INEXACT: TimeDelta = TimeDelta::from_millis(10);
-
-impl Default for QueueDelayConfig {
-    fn default() -> Self {
-        Self {
-            target: TimeDelta::from_millis(60),
-            gain: 1.0 / 4.0,
-            minima: 10,
-            minimum: TimeDelta::from_seconds(60),
-            reduce_jitter: false,
-            min_max_gain: 1.0 / 16.0,
-            deviation_gain: 1.0 / 32.0,
-            deviation_threshold: TimeDelta::from_millis(10),
-            drift_gain: 1.0 / 256.0,
-            drift_share: 1.0 / 4.0,
-        }
-    }
-}
 
 /// The one-way delay minus its minimum, as LEDBAT measures it (RFC 6817 §2.4.2), and its averages.
 #[derive(Debug, Clone)]

@@ -2,42 +2,30 @@
 
 use giusto_units::{DataRate, DataSize};
 
-/// Configuration of sending. Sections are those of draft-ietf-ccwg-rfc8298bis-screamv2-01.
-#[derive(Debug, Clone, Copy, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[non_exhaustive]
-pub struct SendingConfig {
-    /// Minimum target for the pacing rate. Default 50 kbit/s (§"Packet Pacing", `RATE_PACE_MIN`).
-    pub min: DataRate,
-    /// Pacing rate as a multiple of the target. Default 1.5 (`PACKET_PACING_HEADROOM`).
-    pub head_room: f64,
-    /// Maximum additional factor on the pacing rate when the target is at its maximum. Default 4
-    /// (`MAX_RELAXED_PACING_FACTOR`). One: pacing is never relaxed.
-    pub relaxed: f64,
-    /// Share of the maximum target from which pacing is relaxed. Default 0.8 (`RELAXED_PACING_LIMIT_LOW`).
-    pub relaxed_from: f64,
-    /// Maximum factor on the pacing rate while a frame larger than the mean is sent. Default 1: none. 1.5 in the authors' library
-    /// (`ScreamTx.h`, `kMaxAdaptivePacingRateScale`).
-    pub large_frames: f64,
-    /// Ratio of send window to reference window while the delay varies. Default 1.5 (§"Send Window
-    /// Calculation", `REF_WND_OVERHEAD_MIN`).
-    pub overhead_min: f64,
-    /// Ratio of send window to reference window while the delay is constant. Default 3
-    /// (`REF_WND_OVERHEAD_MAX`).
-    pub overhead_max: f64,
-}
-
-impl Default for SendingConfig {
-    fn default() -> Self {
-        Self {
-            min: DataRate::from_bps(50_000),
-            head_room: 1.5,
-            relaxed: 4.0,
-            relaxed_from: 0.8,
-            large_frames: 1.0,
-            overhead_min: 1.5,
-            overhead_max: 3.0,
-        }
+giusto_units::defaults! {
+    /// Configuration of sending. Sections are those of draft-ietf-ccwg-rfc8298bis-screamv2-01.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+    #[non_exhaustive]
+    pub struct SendingConfig {
+        /// Minimum target for the pacing rate. Default 50 kbit/s (§"Packet Pacing", `RATE_PACE_MIN`).
+        pub min: DataRate = DataRate::from_bps(50_000),
+        /// Pacing rate as a multiple of the target. Default 1.5 (`PACKET_PACING_HEADROOM`).
+        pub head_room: f64 = 1.5,
+        /// Maximum additional factor on the pacing rate when the target is at its maximum. Default 4
+        /// (`MAX_RELAXED_PACING_FACTOR`). One: pacing is never relaxed.
+        pub relaxed: f64 = 4.0,
+        /// Share of the maximum target from which pacing is relaxed. Default 0.8 (`RELAXED_PACING_LIMIT_LOW`).
+        pub relaxed_from: f64 = 0.8,
+        /// Maximum factor on the pacing rate while a frame larger than the mean is sent. Default 1: none. 1.5 in the authors' library
+        /// (`ScreamTx.h`, `kMaxAdaptivePacingRateScale`).
+        pub large_frames: f64 = 1.0,
+        /// Ratio of send window to reference window while the delay varies. Default 1.5 (§"Send Window
+        /// Calculation", `REF_WND_OVERHEAD_MIN`).
+        pub overhead_min: f64 = 1.5,
+        /// Ratio of send window to reference window while the delay is constant. Default 3
+        /// (`REF_WND_OVERHEAD_MAX`).
+        pub overhead_max: f64 = 3.0,
     }
 }
 

@@ -2,70 +2,50 @@
 
 use giusto_units::{DataSize, TimeDelta, Timestamp};
 
-/// Configuration of the reference window. Sections are those of draft-ietf-ccwg-rfc8298bis-screamv2-01.
-#[derive(Debug, Clone, Copy, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[non_exhaustive]
-pub struct WindowConfig {
-    /// Minimum window. Default 3000 B (§"Reference Window Update", `MIN_REF_WND`).
-    pub min: DataSize,
-    /// Maximum packet size (`MSS`), by which the window grows per RTT. Default 1000 B (same section).
-    pub segment: DataSize,
-    /// The window may grow up to this multiple of the bytes in flight, plus a packet. Default 1.5
-    /// (`BYTES_IN_FLIGHT_HEAD_ROOM`).
-    pub head_room: f64,
-    /// Factor on the window at a loss. Default 0.7 (`BETA_LOSS`).
-    pub beta_loss: f64,
-    /// Factor on the window at a classic mark. Default 0.8 (`BETA_ECN`).
-    pub beta_ecn: f64,
-    /// Number of RTTs after congestion for which multiplicative growth is reduced. Default 100
-    /// (`POST_CONGESTION_DELAY_RTT`).
-    pub post_congestion_rounds: f64,
-    /// Multiplicative growth per RTT as a share of the window, besides a packet. Default 0.02
-    /// (`MUL_INCREASE_FACTOR`).
-    pub multiplicative: f64,
-    /// Minimum RTT in the formulas: a shorter RTT gives no advantage. Default 25 ms (`VIRTUAL_RTT`).
-    pub virtual_rtt: TimeDelta,
-    /// Minimum share of growth and reduction near the window at the last congestion. Default 0.25
-    /// (§"Reference Window Increase", where the prose has 0.1 and the code 0.25).
-    pub inflection_floor: f64,
-    /// Factor on the relative distance to that window, before squaring. Default 8 (§"Reference Window
-    /// Reduction").
-    pub inflection_scale: f64,
-    /// Minimum share of growth while the delay varies. Default 0.1 (§"Reference Window Increase").
-    pub jitter_floor: f64,
-    /// Number of RTTs without congestion after which a mark first reduces the window to the bytes in flight.
-    /// Default 100 (§"Reference Window Reduction").
-    pub quiet_rounds: f64,
-    /// If the target is below this share of the received rate, it was already reduced by the RTT. Default 0.8
-    /// (§"Reference window undershoot at congestion", `ACKED_BITRATE_MARGIN`). Zero: off.
-    pub acknowledged_margin: f64,
-    /// Share of the usual reduction in that case. Default 0.25 (`BACKOFF_SCALE_LOW_TARGET_RATE`).
-    pub low_target_scale: f64,
-    /// Whether a reduction by delay is divided by the square of the number of virtual RTTs in an RTT. Default: no, by that number
-    /// (§"Reference Window Reduction").
-    pub squared_rounds: bool,
-}
-
-impl Default for WindowConfig {
-    fn default() -> Self {
-        Self {
-            min: DataSize::from_bytes(3000),
-            segment: DataSize::from_bytes(1000),
-            head_room: 1.5,
-            beta_loss: 0.7,
-            beta_ecn: 0.8,
-            post_congestion_rounds: 100.0,
-            multiplicative: 0.02,
-            virtual_rtt: TimeDelta::from_millis(25),
-            inflection_floor: 0.25,
-            inflection_scale: 8.0,
-            jitter_floor: 0.1,
-            quiet_rounds: 100.0,
-            acknowledged_margin: 0.8,
-            low_target_scale: 0.25,
-            squared_rounds: false,
-        }
+giusto_units::defaults! {
+    /// Configuration of the reference window. Sections are those of draft-ietf-ccwg-rfc8298bis-screamv2-01.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+    #[non_exhaustive]
+    pub struct WindowConfig {
+        /// Minimum window. Default 3000 B (§"Reference Window Update", `MIN_REF_WND`).
+        pub min: DataSize = DataSize::from_bytes(3000),
+        /// Maximum packet size (`MSS`), by which the window grows per RTT. Default 1000 B (same section).
+        pub segment: DataSize = DataSize::from_bytes(1000),
+        /// The window may grow up to this multiple of the bytes in flight, plus a packet. Default 1.5
+        /// (`BYTES_IN_FLIGHT_HEAD_ROOM`).
+        pub head_room: f64 = 1.5,
+        /// Factor on the window at a loss. Default 0.7 (`BETA_LOSS`).
+        pub beta_loss: f64 = 0.7,
+        /// Factor on the window at a classic mark. Default 0.8 (`BETA_ECN`).
+        pub beta_ecn: f64 = 0.8,
+        /// Number of RTTs after congestion for which multiplicative growth is reduced. Default 100
+        /// (`POST_CONGESTION_DELAY_RTT`).
+        pub post_congestion_rounds: f64 = 100.0,
+        /// Multiplicative growth per RTT as a share of the window, besides a packet. Default 0.02
+        /// (`MUL_INCREASE_FACTOR`).
+        pub multiplicative: f64 = 0.02,
+        /// Minimum RTT in the formulas: a shorter RTT gives no advantage. Default 25 ms (`VIRTUAL_RTT`).
+        pub virtual_rtt: TimeDelta = TimeDelta::from_millis(25),
+        /// Minimum share of growth and reduction near the window at the last congestion. Default 0.25
+        /// (§"Reference Window Increase", where the prose has 0.1 and the code 0.25).
+        pub inflection_floor: f64 = 0.25,
+        /// Factor on the relative distance to that window, before squaring. Default 8 (§"Reference Window
+        /// Reduction").
+        pub inflection_scale: f64 = 8.0,
+        /// Minimum share of growth while the delay varies. Default 0.1 (§"Reference Window Increase").
+        pub jitter_floor: f64 = 0.1,
+        /// Number of RTTs without congestion after which a mark first reduces the window to the bytes in flight.
+        /// Default 100 (§"Reference Window Reduction").
+        pub quiet_rounds: f64 = 100.0,
+        /// If the target is below this share of the received rate, it was already reduced by the RTT. Default 0.8
+        /// (§"Reference window undershoot at congestion", `ACKED_BITRATE_MARGIN`). Zero: off.
+        pub acknowledged_margin: f64 = 0.8,
+        /// Share of the usual reduction in that case. Default 0.25 (`BACKOFF_SCALE_LOW_TARGET_RATE`).
+        pub low_target_scale: f64 = 0.25,
+        /// Whether a reduction by delay is divided by the square of the number of virtual RTTs in an RTT. Default: no, by that number
+        /// (§"Reference Window Reduction").
+        pub squared_rounds: bool = false,
     }
 }
 

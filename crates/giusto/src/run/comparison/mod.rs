@@ -15,7 +15,7 @@ use crate::{
     record::RunRecord,
     scenario::{
         Document, FlowKind, FlowSpec, MediaSpec, Scenario, ScenarioError, Setting, Unsupported, controller,
-        feedback_name, load_controller,
+        load_controller,
     },
 };
 
@@ -118,7 +118,7 @@ pub fn contenders(
                 removed.extend(
                     media.set_controller(controller).into_iter().map(|setting| (id.to_owned(), setting)),
                 );
-                feedback.insert(id.to_owned(), feedback_name(media.reported()).to_owned());
+                feedback.insert(id.to_owned(), media.reported().name().to_owned());
             }
         })?;
         if feedback.is_empty() {
@@ -162,7 +162,7 @@ pub fn notes(contenders: &[Contender]) -> Vec<String> {
             let (key, why) = match setting {
                 Unsupported::Feedback(given) => {
                     let used = feedback.get(flow).map_or("its own", String::as_str);
-                    let given = feedback_name(*given);
+                    let given = given.name();
                     notes.push(format!(
                         "{controller} cannot use {given}, the feedback of {flow} in the scenario: it gets {used}."
                     ));

@@ -13,7 +13,7 @@ use super::{
     video::{PAUSES, PRIORITY, VIDEO, videos},
 };
 use crate::scenario::{
-    media::{FEEDBACKS, MediaSpec, RepairSpec, VideoSpec},
+    media::{MediaSpec, RepairSpec, VideoSpec},
     read::Context,
     trace::Traces,
 };
@@ -137,7 +137,7 @@ impl Read for AudioConfig {
     }
 }
 
-names!(FeedbackKind: FEEDBACKS.to_vec());
+names!(FeedbackKind: Self::ALL.map(|kind| (kind.name(), kind)).to_vec());
 
 names!(KeyFrameRequest: vec![("pli", Self::PictureLoss), ("fir", Self::FullIntra), ("none", Self::None)]);
 

@@ -11,7 +11,7 @@ use super::{CITY_FILE, FILE, schema};
 use crate::{
     generated::{is_current, table_is_current},
     scenario::{
-        Document, Scenario, Setting, feedback_name,
+        Document, Scenario, Setting,
         read::quoted,
         row::{Group, Key, Kind, Preset, Variant, tag_of},
     },
@@ -255,18 +255,14 @@ fn controllers() -> String {
         "| name | algorithm | feedback (also accepted) | bursts | ECN |\n|---|---|---|---|---|\n".to_owned();
     for algorithm in Algorithm::all() {
         let needs = algorithm.requirements();
-        let others: Vec<&str> = needs
-            .accepted
-            .iter()
-            .filter(|kind| **kind != needs.feedback)
-            .map(|kind| feedback_name(*kind))
-            .collect();
+        let others: Vec<&str> =
+            needs.accepted.iter().filter(|kind| **kind != needs.feedback).map(|kind| kind.name()).collect();
         let others = if others.is_empty() { String::new() } else { format!(" ({})", others.join(", ")) };
         let bursts = match needs.pacer.burst.as_millis() {
             0.0 => "single packets".to_owned(),
             ms => format!("{ms} ms"),
         };
-        let (summary, feedback) = (algorithm.summary(), feedback_name(needs.feedback));
+        let (summary, feedback) = (algorithm.summary(), needs.feedback.name());
         let marks = if needs.marks { "yes" } else { "" };
         writeln!(table, "| `{algorithm}` | {summary} | {feedback}{others} | {bursts} | {marks} |").unwrap();
     }

@@ -15,15 +15,7 @@ pub(crate) enum Direction {
     Up,
 }
 
-impl Direction {
-    /// Its name in a scenario: `down`, `up`.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Down => "down",
-            Self::Up => "up",
-        }
-    }
-}
+giusto_units::names!(Direction { Down = "down", Up = "up" });
 
 /// Times and the rates from them on.
 pub(super) type Steps = Vec<(Timestamp, DataRate)>;

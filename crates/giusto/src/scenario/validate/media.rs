@@ -1,6 +1,6 @@
 //! Validation of media flows.
 
-use giusto_congestion::{Algorithm, Limits, Requirements};
+use giusto_congestion::{Algorithm, FeedbackKind, Limits, Requirements};
 use giusto_session::media::{Cut, Packetizer, ParityRatio};
 use giusto_sim::random;
 use giusto_sim::traffic::encoder::Audio;
@@ -9,7 +9,7 @@ use giusto_units::{DataRate, TimeDelta, Timestamp};
 use crate::scenario::{
     error::{KeyError, check},
     keys::MEDIA,
-    media::{AUDIO_ID, FEEDBACKS, GiveUp, MOST_VIDEOS, MediaSpec, Unsupported, VideoStream, feedback_name},
+    media::{AUDIO_ID, GiveUp, MOST_VIDEOS, MediaSpec, Unsupported, VideoStream},
 };
 
 /// Checks that the session can be built. An error comes with its key, and the index of the video where it is one of several.
@@ -120,9 +120,9 @@ fn unsupported(controller: Algorithm, setting: Unsupported) -> KeyError {
     let needs = controller.requirements();
     let (key, problem, fixes): (_, _, Vec<&str>) = match setting {
         Unsupported::Feedback(given) => {
-            let accepted = FEEDBACKS.iter().filter(|(_, kind)| needs.accepts(*kind));
-            let problem = format!("does not support {}", feedback_name(given));
-            ("feedback", problem, accepted.map(|(name, _)| *name).collect())
+            let accepted = FeedbackKind::ALL.into_iter().filter(|kind| needs.accepts(*kind));
+            let problem = format!("does not support {}", given.name());
+            ("feedback", problem, accepted.map(FeedbackKind::name).collect())
         }
         Unsupported::DelayTarget => {
             ("delay-target", "has none".to_owned(), algorithms(|needs| needs.delay_target))

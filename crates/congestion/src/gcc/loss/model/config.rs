@@ -17,183 +17,128 @@ pub enum Measure {
     Packets,
 }
 
-/// Configuration of the loss model.
-///
-/// The defaults are libwebrtc's (`loss_based_bwe_v2.cc`, `CreateConfig`). The name of the field trial parameter that sets the
-/// same constant there stands in brackets.
-#[derive(Debug, Clone, PartialEq)]
-#[expect(clippy::struct_excessive_bools, reason = "independent switches of the source, each settable there")]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[non_exhaustive]
-pub struct ModelConfig {
-    /// Minimum send time that an observation spans; above zero. 250 ms \[`ObservationDurationLowerBound`\].
-    pub observation_duration: TimeDelta,
-    /// Number of observations kept, at least 2. 15 \[`ObservationWindowSize`\].
-    pub observations_kept: usize,
-    /// Number of observations needed before the model gives an estimate, at least 1. 3
-    /// \[`MinNumObservations`\].
-    pub observations_needed: u64,
-    /// Unit in which loss is counted. Bytes \[`UseByteLossRate`\].
-    pub measure: Measure,
-    /// Smoothing of the send rate: weight of the previous observation's send rate, 0 to below 1. 0
-    /// \[`SendingRateSmoothingFactor`\].
-    pub send_rate_smoothing: f64,
-    /// Weight of an observation in the likelihood, relative to the next newer one: above 0, up to 1. 0.9
-    /// \[`TemporalWeightFactor`\].
-    pub temporal_weight: f64,
-    /// The same in the average loss. 0.9 \[`InstantUpperBoundTemporalWeightFactor`\].
-    pub average_weight: f64,
-    /// The average leaves out the extremes only if the send rate of the observation with the highest loss is
-    /// below this multiple of the median rate. Otherwise the loss was caused by our own send rate. 2
-    /// \[`MedianSendingRateFactor`\].
-    pub median_send_rate_factor: f64,
-    /// The average leaves out the extremes only if there are more observations than this. 3 (not configurable
-    /// there).
-    pub extremes_kept_up_to: u64,
-
-    /// Factors on the current bandwidth that give candidates, each above 0. 1.02, 1.0, 0.95
-    /// \[`CandidateFactors`\].
-    pub candidate_factors: Vec<f64>,
-    /// Whether the acknowledged rate is a candidate. Yes \[`AckedRateCandidate`\].
-    pub try_acknowledged: bool,
-    /// Factor on the acknowledged rate as a candidate, up to 1. 1 \[`BwBackoffLowerBoundFactor`\].
-    pub backoff_factor: f64,
-    /// Whether the acknowledged rate is *not* a candidate while the sender is application-limited and sends
-    /// no padding. Yes \[`NotUseAckedRateInAlr`\].
-    pub ignore_acknowledged_when_limited: bool,
-    /// Whether the delay-based rate is a candidate if it is above the current bandwidth. Yes
-    /// \[`DelayBasedCandidate`\].
-    pub try_delay_based: bool,
-    /// Whether the instant upper bound is a candidate while the sender is application-limited. No
-    /// \[`UpperBoundCandidateInAlr`\].
-    pub try_upper_bound_when_limited: bool,
-    /// Time after the last decrease in which the permitted growth of candidates rises from zero to
-    /// `acceleration_factor` times the acknowledged rate; above zero. 60 s \[`BwRampupAccelMaxoutTime`\].
-    pub acceleration_time: TimeDelta,
-    /// See `acceleration_time`; at least 0. 0: off \[`BwRampupAccelMaxFactor`\].
-    pub acceleration_factor: f64,
-
-    /// Initial inherent loss, 0 to below 1. 0.01 \[`InitialInherentLossEstimate`\].
-    pub initial_inherent_loss: f64,
-    /// Minimum inherent loss, 0 to below 1. 0.001 \[`InherentLossLowerBound`\].
-    pub inherent_loss_min: f64,
-    /// Maximum inherent loss at a very high bandwidth, from the minimum to below 1. 0.05
-    /// \[`InherentLossUpperBoundOffset`\].
-    pub inherent_loss_offset: f64,
-    /// The maximum inherent loss is increased by this over the bandwidth; above 0. 100 kbit/s
-    /// \[`InherentLossUpperBoundBwBalance`\].
-    pub inherent_loss_balance: DataRate,
-    /// Number of Newton steps, at least 1. 1 \[`NewtonIterations`\].
-    pub newton_steps: u32,
-    /// Share of a Newton step that is applied; above 0. 0.75 \[`NewtonStepSize`\].
-    pub newton_step_size: f64,
-    /// Bias of the objective per kbit/s of bandwidth and unit of data, when the average loss is far below
-    /// `preference_threshold`; at least 0. 0.0002 \[`HigherBwBiasFactor`\].
-    pub bias: f64,
-    /// The same per natural logarithm of the bandwidth in kbit/s. 0.02 \[`HigherLogBwBiasFactor`\].
-    pub log_bias: f64,
-    /// Average loss above which lower bandwidths are preferred: 0 to below 1. 0.2
-    /// \[`LossThresholdOfHighBandwidthPreference`\].
-    pub preference_threshold: f64,
-    /// Width of the transition of the preference: above 0, up to 1. 0.002
-    /// \[`BandwidthPreferenceSmoothingFactor`\].
-    pub preference_smoothing: f64,
-
-    /// The average loss above which the instant upper bound applies, 0 to below 1. 0.05
-    /// \[`InstantUpperBoundLossOffset`\].
-    pub upper_bound_offset: f64,
-    /// The instant upper bound is this divided by the average loss beyond the offset; above 0. 100 kbit/s
-    /// \[`InstantUpperBoundBwBalance`\].
-    pub upper_bound_balance: DataRate,
-    /// The estimate is at least this multiple of the acknowledged rate; at least 0, where 0 is off. 1
-    /// \[`LowerBoundByAckedRateFactor`\].
-    pub lower_bound_factor: f64,
-    /// Whether the bounds also apply to the stored bandwidth. Yes \[`BoundBestCandidate`\].
-    pub bound_memory: bool,
-    /// Whether the bandwidth may not grow while the average loss is above the inherent loss. Yes
-    /// \[`NotIncreaseIfInherentLossLessThanAverageLoss`\].
-    pub no_increase_above_inherent_loss: bool,
-
-    /// Maximum growth factor within `increase_window` while limited by loss; above 0. 1.3
-    /// \[`MaxIncreaseFactor`\].
-    pub max_increase: f64,
-    /// See `max_increase`; above zero. 300 ms \[`DelayedIncreaseWindow`\].
-    pub increase_window: TimeDelta,
-    /// Maximum bandwidth while limited by loss, as a multiple of the acknowledged rate; above 1. 1.5
-    /// \[`BwRampupUpperBoundFactor`\].
-    pub ramp_up: f64,
-    /// The same while the acknowledged rate is below `hold_threshold` times the held rate. 1.2
-    /// \[`BwRampupUpperBoundInHoldFactor`\].
-    pub ramp_up_in_hold: f64,
-    /// See `ramp_up_in_hold`; at least 0. 1.3 \[`BwRampupUpperBoundHoldThreshold`\].
-    pub hold_threshold: f64,
-    /// Duration of the first hold after a decrease. 300 ms (`kInitHoldDuration`).
-    pub hold: TimeDelta,
-    /// Factor on the hold duration with each further decrease, until the delay limits the rate again; 0: no
-    /// hold. 2 \[`HoldDurationFactor`\].
-    pub hold_factor: f64,
-    /// Maximum hold duration. 60 s (`kMaxHoldDuration`).
-    pub hold_max: TimeDelta,
-    /// Time after the last increase during which padding is requested; zero: never. 2 s
-    /// \[`PaddingDuration`\].
-    pub padding_duration: TimeDelta,
-
-    /// Minimum rate. 5 kbit/s (`bwe_defines.h`, `kCongestionControllerMinBitrate`).
-    pub min: DataRate,
-    /// Maximum rate. 1 Gbit/s (`send_side_bandwidth_estimation.cc`, `kDefaultMaxBitrate`).
-    pub max: DataRate,
-    /// Minimum of the limit set by `max_increase`. 5 kbit/s (`kCongestionControllerMinBitrate`).
-    pub increase_floor: DataRate,
-}
-
-impl Default for ModelConfig {
-    fn default() -> Self {
-        Self {
-            observation_duration: TimeDelta::from_millis(250),
-            observations_kept: 15,
-            observations_needed: 3,
-            measure: Measure::Bytes,
-            send_rate_smoothing: 0.0,
-            temporal_weight: 0.9,
-            average_weight: 0.9,
-            median_send_rate_factor: 2.0,
-            extremes_kept_up_to: 3,
-            candidate_factors: vec![1.02, 1.0, 0.95],
-            try_acknowledged: true,
-            backoff_factor: 1.0,
-            ignore_acknowledged_when_limited: true,
-            try_delay_based: true,
-            try_upper_bound_when_limited: false,
-            acceleration_time: TimeDelta::from_seconds(60),
-            acceleration_factor: 0.0,
-            initial_inherent_loss: 0.01,
-            inherent_loss_min: 0.001,
-            inherent_loss_offset: 0.05,
-            inherent_loss_balance: DataRate::from_bps(100_000),
-            newton_steps: 1,
-            newton_step_size: 0.75,
-            bias: 0.0002,
-            log_bias: 0.02,
-            preference_threshold: 0.2,
-            preference_smoothing: 0.002,
-            upper_bound_offset: 0.05,
-            upper_bound_balance: DataRate::from_bps(100_000),
-            lower_bound_factor: 1.0,
-            bound_memory: true,
-            no_increase_above_inherent_loss: true,
-            max_increase: 1.3,
-            increase_window: TimeDelta::from_millis(300),
-            ramp_up: 1.5,
-            ramp_up_in_hold: 1.2,
-            hold_threshold: 1.3,
-            hold: TimeDelta::from_millis(300),
-            hold_factor: 2.0,
-            hold_max: TimeDelta::from_seconds(60),
-            padding_duration: TimeDelta::from_seconds(2),
-            min: DataRate::from_bps(5_000),
-            max: DataRate::from_bps(1_000_000_000),
-            increase_floor: DataRate::from_bps(5_000),
-        }
+giusto_units::defaults! {
+    /// Configuration of the loss model.
+    ///
+    /// The defaults are libwebrtc's (`loss_based_bwe_v2.cc`, `CreateConfig`). The name of the field trial parameter that sets the
+    /// same constant there stands in brackets.
+    #[derive(Debug, Clone, PartialEq)]
+    #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+    #[non_exhaustive]
+    pub struct ModelConfig {
+        /// Minimum send time that an observation spans; above zero. 250 ms \[`ObservationDurationLowerBound`\].
+        pub observation_duration: TimeDelta = TimeDelta::from_millis(250),
+        /// Number of observations kept, at least 2. 15 \[`ObservationWindowSize`\].
+        pub observations_kept: usize = 15,
+        /// Number of observations needed before the model gives an estimate, at least 1. 3
+        /// \[`MinNumObservations`\].
+        pub observations_needed: u64 = 3,
+        /// Unit in which loss is counted. Bytes \[`UseByteLossRate`\].
+        pub measure: Measure = Measure::Bytes,
+        /// Smoothing of the send rate: weight of the previous observation's send rate, 0 to below 1. 0
+        /// \[`SendingRateSmoothingFactor`\].
+        pub send_rate_smoothing: f64 = 0.0,
+        /// Weight of an observation in the likelihood, relative to the next newer one: above 0, up to 1. 0.9
+        /// \[`TemporalWeightFactor`\].
+        pub temporal_weight: f64 = 0.9,
+        /// The same in the average loss. 0.9 \[`InstantUpperBoundTemporalWeightFactor`\].
+        pub average_weight: f64 = 0.9,
+        /// The average leaves out the extremes only if the send rate of the observation with the highest loss is
+        /// below this multiple of the median rate. Otherwise the loss was caused by our own send rate. 2
+        /// \[`MedianSendingRateFactor`\].
+        pub median_send_rate_factor: f64 = 2.0,
+        /// The average leaves out the extremes only if there are more observations than this. 3 (not configurable
+        /// there).
+        pub extremes_kept_up_to: u64 = 3,
+        /// Factors on the current bandwidth that give candidates, each above 0. 1.02, 1.0, 0.95
+        /// \[`CandidateFactors`\].
+        pub candidate_factors: Vec<f64> = vec![1.02, 1.0, 0.95],
+        /// Whether the acknowledged rate is a candidate. Yes \[`AckedRateCandidate`\].
+        pub try_acknowledged: bool = true,
+        /// Factor on the acknowledged rate as a candidate, up to 1. 1 \[`BwBackoffLowerBoundFactor`\].
+        pub backoff_factor: f64 = 1.0,
+        /// Whether the acknowledged rate is *not* a candidate while the sender is application-limited and sends
+        /// no padding. Yes \[`NotUseAckedRateInAlr`\].
+        pub ignore_acknowledged_when_limited: bool = true,
+        /// Whether the delay-based rate is a candidate if it is above the current bandwidth. Yes
+        /// \[`DelayBasedCandidate`\].
+        pub try_delay_based: bool = true,
+        /// Whether the instant upper bound is a candidate while the sender is application-limited. No
+        /// \[`UpperBoundCandidateInAlr`\].
+        pub try_upper_bound_when_limited: bool = false,
+        /// Time after the last decrease in which the permitted growth of candidates rises from zero to
+        /// `acceleration_factor` times the acknowledged rate; above zero. 60 s \[`BwRampupAccelMaxoutTime`\].
+        pub acceleration_time: TimeDelta = TimeDelta::from_seconds(60),
+        /// See `acceleration_time`; at least 0. 0: off \[`BwRampupAccelMaxFactor`\].
+        pub acceleration_factor: f64 = 0.0,
+        /// Initial inherent loss, 0 to below 1. 0.01 \[`InitialInherentLossEstimate`\].
+        pub initial_inherent_loss: f64 = 0.01,
+        /// Minimum inherent loss, 0 to below 1. 0.001 \[`InherentLossLowerBound`\].
+        pub inherent_loss_min: f64 = 0.001,
+        /// Maximum inherent loss at a very high bandwidth, from the minimum to below 1. 0.05
+        /// \[`InherentLossUpperBoundOffset`\].
+        pub inherent_loss_offset: f64 = 0.05,
+        /// The maximum inherent loss is increased by this over the bandwidth; above 0. 100 kbit/s
+        /// \[`InherentLossUpperBoundBwBalance`\].
+        pub inherent_loss_balance: DataRate = DataRate::from_bps(100_000),
+        /// Number of Newton steps, at least 1. 1 \[`NewtonIterations`\].
+        pub newton_steps: u32 = 1,
+        /// Share of a Newton step that is applied; above 0. 0.75 \[`NewtonStepSize`\].
+        pub newton_step_size: f64 = 0.75,
+        /// Bias of the objective per kbit/s of bandwidth and unit of data, when the average loss is far below
+        /// `preference_threshold`; at least 0. 0.0002 \[`HigherBwBiasFactor`\].
+        pub bias: f64 = 0.0002,
+        /// The same per natural logarithm of the bandwidth in kbit/s. 0.02 \[`HigherLogBwBiasFactor`\].
+        pub log_bias: f64 = 0.02,
+        /// Average loss above which lower bandwidths are preferred: 0 to below 1. 0.2
+        /// \[`LossThresholdOfHighBandwidthPreference`\].
+        pub preference_threshold: f64 = 0.2,
+        /// Width of the transition of the preference: above 0, up to 1. 0.002
+        /// \[`BandwidthPreferenceSmoothingFactor`\].
+        pub preference_smoothing: f64 = 0.002,
+        /// The average loss above which the instant upper bound applies, 0 to below 1. 0.05
+        /// \[`InstantUpperBoundLossOffset`\].
+        pub upper_bound_offset: f64 = 0.05,
+        /// The instant upper bound is this divided by the average loss beyond the offset; above 0. 100 kbit/s
+        /// \[`InstantUpperBoundBwBalance`\].
+        pub upper_bound_balance: DataRate = DataRate::from_bps(100_000),
+        /// The estimate is at least this multiple of the acknowledged rate; at least 0, where 0 is off. 1
+        /// \[`LowerBoundByAckedRateFactor`\].
+        pub lower_bound_factor: f64 = 1.0,
+        /// Whether the bounds also apply to the stored bandwidth. Yes \[`BoundBestCandidate`\].
+        pub bound_memory: bool = true,
+        /// Whether the bandwidth may not grow while the average loss is above the inherent loss. Yes
+        /// \[`NotIncreaseIfInherentLossLessThanAverageLoss`\].
+        pub no_increase_above_inherent_loss: bool = true,
+        /// Maximum growth factor within `increase_window` while limited by loss; above 0. 1.3
+        /// \[`MaxIncreaseFactor`\].
+        pub max_increase: f64 = 1.3,
+        /// See `max_increase`; above zero. 300 ms \[`DelayedIncreaseWindow`\].
+        pub increase_window: TimeDelta = TimeDelta::from_millis(300),
+        /// Maximum bandwidth while limited by loss, as a multiple of the acknowledged rate; above 1. 1.5
+        /// \[`BwRampupUpperBoundFactor`\].
+        pub ramp_up: f64 = 1.5,
+        /// The same while the acknowledged rate is below `hold_threshold` times the held rate. 1.2
+        /// \[`BwRampupUpperBoundInHoldFactor`\].
+        pub ramp_up_in_hold: f64 = 1.2,
+        /// See `ramp_up_in_hold`; at least 0. 1.3 \[`BwRampupUpperBoundHoldThreshold`\].
+        pub hold_threshold: f64 = 1.3,
+        /// Duration of the first hold after a decrease. 300 ms (`kInitHoldDuration`).
+        pub hold: TimeDelta = TimeDelta::from_millis(300),
+        /// Factor on the hold duration with each further decrease, until the delay limits the rate again; 0: no
+        /// hold. 2 \[`HoldDurationFactor`\].
+        pub hold_factor: f64 = 2.0,
+        /// Maximum hold duration. 60 s (`kMaxHoldDuration`).
+        pub hold_max: TimeDelta = TimeDelta::from_seconds(60),
+        /// Time after the last increase during which padding is requested; zero: never. 2 s
+        /// \[`PaddingDuration`\].
+        pub padding_duration: TimeDelta = TimeDelta::from_seconds(2),
+        /// Minimum rate. 5 kbit/s (`bwe_defines.h`, `kCongestionControllerMinBitrate`).
+        pub min: DataRate = DataRate::from_bps(5_000),
+        /// Maximum rate. 1 Gbit/s (`send_side_bandwidth_estimation.cc`, `kDefaultMaxBitrate`).
+        pub max: DataRate = DataRate::from_bps(1_000_000_000),
+        /// Minimum of the limit set by `max_increase`. 5 kbit/s (`kCongestionControllerMinBitrate`).
+        pub increase_floor: DataRate = DataRate::from_bps(5_000),
     }
 }
 

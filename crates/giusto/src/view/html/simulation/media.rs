@@ -12,7 +12,7 @@ use super::{
 use crate::{
     record::{DecisionRecord, FlowTimeline},
     view::{
-        decision::{cause_name, decision_in_words, signal_name},
+        decision::{cause_name, decision_in_words},
         format::{plural, rate},
         html::{Chart, Event, Gaps, Series},
     },
@@ -116,7 +116,7 @@ impl Run {
 fn kind(decision: &DecisionRecord) -> String {
     match decision.cause {
         Cause::Delay { signal: Signal::Normal, .. } => "delay normal".to_owned(),
-        Cause::Delay { signal, .. } => signal_name(signal).to_owned(),
+        Cause::Delay { signal, .. } => signal.name().to_owned(),
         cause => cause_name(&cause).replace('-', " "),
     }
 }
