@@ -136,7 +136,7 @@ struct Accepted {
     transport_sequence: Option<u8>,
     abs_send_time: Option<u8>,
     /// Of AV1 that only the browser sends; with whether headers of two bytes, which a long descriptor needs, may come between others.
-    dependency: Option<(u8, bool)>,
+    dependency: Option<(SentExtension, bool)>,
     simulcast: Option<Simulcast>,
 }
 
@@ -145,18 +145,37 @@ struct Accepted {
 struct Simulcast {
     /// Their names, with the restrictions of each (RFC 8851 §5), in the order of the offer.
     encodings: Vec<(StreamId, String)>,
-    /// The identifier of the names' header extension.
+    /// The header extensions of the names, of the repaired names, and of the line.
+    id: SentExtension,
+    repaired: Option<SentExtension>,
+    mid: Option<SentExtension>,
+}
+
+/// A header extension that the browser sends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct SentExtension {
     id: u8,
-    /// That of the repaired names, and that of the line.
-    repaired: Option<u8>,
-    mid: Option<u8>,
+    /// It is offered as one that the browser only sends, so that we answer that we only receive it (RFC 8285 §7).
+    is_one_way: bool,
+}
+
+impl SentExtension {
+    fn of(line: &MediaDescription, uri: &str) -> Option<Self> {
+        extension_in(line, uri, "/sendonly")
+            .map(|id| Self { id, is_one_way: true })
+            .or_else(|| extension(line, uri).map(|id| Self { id, is_one_way: false }))
+    }
+
+    fn write(self, text: &mut String, uri: &str) -> std::fmt::Result {
+        write!(text, "a=extmap:{}{} {uri}\r\n", self.id, if self.is_one_way { "/recvonly" } else { "" })
+    }
 }
 
 impl Simulcast {
     /// What the line offers to send of this payload type. Of alternatives the first is taken, and encodings that begin paused (RFC 8853
     /// §5.1) are as others.
     fn of(line: &MediaDescription, payload_type: u8) -> Option<Self> {
-        let id = extension(line, STREAM_ID_URI)?;
+        let id = SentExtension::of(line, STREAM_ID_URI)?;
         let offered = values(&line.attributes, "simulcast").next()?;
         let mut words = offered.split_whitespace();
         words.find(|word| *word == "send")?;
@@ -173,15 +192,17 @@ impl Simulcast {
         (!encodings.is_empty()).then(|| Self {
             encodings,
             id,
-            repaired: extension(line, REPAIRED_ID_URI),
-            mid: extension(line, MID_URI),
+            repaired: SentExtension::of(line, REPAIRED_ID_URI),
+            mid: SentExtension::of(line, MID_URI),
         })
     }
 
     fn write(&self, text: &mut String) -> std::fmt::Result {
-        write_extension(text, self.mid, MID_URI)?;
-        write_extension(text, Some(self.id), STREAM_ID_URI)?;
-        write_extension(text, self.repaired, REPAIRED_ID_URI)?;
+        let extensions =
+            [(self.mid, MID_URI), (Some(self.id), STREAM_ID_URI), (self.repaired, REPAIRED_ID_URI)];
+        for (extension, uri) in extensions {
+            extension.map_or(Ok(()), |extension| extension.write(text, uri))?;
+        }
         for (name, restrictions) in &self.encodings {
             write!(text, "a=rid:{name} recv{restrictions}\r\n")?;
         }
@@ -300,9 +321,9 @@ impl Offer {
         let directions = (sends, receives);
         let mut video = Accepted::of(line, index, (payload_type, rtpmap(codec)), directions)?;
         let is_mixed = has(line, ALLOW_MIXED) || session.attributes.iter().any(|it| it.key == ALLOW_MIXED);
-        video.dependency = extension(line, DEPENDENCY_URI)
+        video.dependency = SentExtension::of(line, DEPENDENCY_URI)
             .filter(|_| codec == VideoCodec::Av1 && !sends)
-            .map(|id| (id, is_mixed));
+            .map(|extension| (extension, is_mixed));
         video.simulcast = if receives { Simulcast::of(line, payload_type) } else { None };
         let audio = [(wanted.sends_voice, receives), (wanted.sends_voice, false), (false, receives)]
             .into_iter()
@@ -324,7 +345,7 @@ impl Offer {
             rtx: payload_type_of(line, "rtx/90000", Some(payload_type)),
             transport_sequence: video.transport_sequence,
             abs_send_time: video.abs_send_time,
-            dependency: video.dependency.map(|(id, _)| id),
+            dependency: video.dependency.map(|(extension, _)| extension.id),
             video,
             audio,
         })
@@ -343,7 +364,8 @@ impl Offer {
     /// The identifiers of the names of encodings and of repaired encodings; 0: there are none.
     pub(crate) fn stream_ids(&self) -> (u8, u8) {
         let simulcast = self.video.simulcast.as_ref();
-        simulcast.map_or((0, 0), |simulcast| (simulcast.id, simulcast.repaired.unwrap_or(0)))
+        let id = |extension: SentExtension| extension.id;
+        simulcast.map_or((0, 0), |simulcast| (simulcast.id.id, simulcast.repaired.map_or(0, id)))
     }
 
     /// Whether the browser can send this feedback.
@@ -493,11 +515,11 @@ impl Offer {
             }
             _ => {}
         }
-        if let Some((id, is_mixed)) = line.dependency {
+        if let Some((extension, is_mixed)) = line.dependency {
             if is_mixed {
                 write!(text, "a={ALLOW_MIXED}\r\n")?;
             }
-            write_extension(text, Some(id), DEPENDENCY_URI)?;
+            extension.write(text, DEPENDENCY_URI)?;
         }
         if let Some(simulcast) = &line.simulcast {
             simulcast.write(text)?;
@@ -736,10 +758,16 @@ fn feedback(line: &MediaDescription, payload_type: u8) -> Vec<String> {
     pairs.filter(|(of, _)| *of == "*" || *of == number).map(|(_, value)| value.trim().to_owned()).collect()
 }
 
-/// The identifier of a header extension, if one-byte headers have room for it and its direction permits it (RFC 8285 §5).
+/// The identifier of a header extension, if one-byte headers have room for it and it has no direction (RFC 8285 §5).
 fn extension(line: &MediaDescription, uri: &str) -> Option<u8> {
+    extension_in(line, uri, "")
+}
+
+/// The same with this direction.
+fn extension_in(line: &MediaDescription, uri: &str, direction: &str) -> Option<u8> {
     values(&line.attributes, "extmap")
         .filter_map(|value| value.split_once(' '))
         .filter(|(_, rest)| rest.split_whitespace().next() == Some(uri))
-        .find_map(|(id, _)| id.parse().ok().filter(|id| (1..=14).contains(id)))
+        .filter_map(|(id, _)| id.strip_suffix(direction)?.parse().ok())
+        .find(|id| (1..=14).contains(id))
 }

@@ -208,6 +208,12 @@ fn the_answer_accepts_several_encodings_of_one_video() {
     for line in ["a=rid:l recv\r\na=rid:m recv\r\na=rid:h recv\r\na=simulcast:recv l;m;h\r\n", extensions] {
         assert!(own.contains(line), "{own}");
     }
+    // Firefox says that it only sends these extensions.
+    let one_way = text.replace("a=extmap:10 urn", "a=extmap:10/sendonly urn");
+    assert_eq!(names(&one_way), ["l", "m", "h"]);
+    let own = answer(&one_way);
+    assert!(own.contains("a=extmap:10/recvonly urn:ietf:params:rtp-hdrext:sdes:rtp-stream-id\r\n"), "{own}");
+    assert_eq!(names(&one_way.replace("10/sendonly", "10/recvonly")), [""; 0]);
     // Restrictions are repeated, alternatives and names without a description left out; other payload types do not count.
     let text = offer(
         "a=rid:1 send pt=96,98;max-width=1280\r\na=rid:2 send\r\na=rid:3 recv\r\na=rid:4 send pt=98\r\n\
