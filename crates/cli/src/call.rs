@@ -117,7 +117,7 @@ fn is_misuse<T>(outcome: &anyhow::Result<T>) -> bool {
 impl Run for CallerArgs {
     fn run(self, stop: &AtomicBool, page: &mut Option<LivePage>) -> anyhow::Result<ExitCode> {
         let awaits = Awaits::Answer(&self.target);
-        with_peer(&self.end, &self.peer, awaits, None, page, |settings, page| {
+        with_peer(&self.end, &self.peer, awaits, self.save.as_deref(), page, |settings, page| {
             call(&self, settings, page, stop)
         })
     }
@@ -154,6 +154,9 @@ fn call(
 ) -> anyhow::Result<ExitCode> {
     let addresses = args::resolve_all(&args.target, None, CALL_PORT)?;
     let addresses = args.path.reachable(&args.target, addresses)?;
+    if args.save.is_some() && !args.bidir {
+        misuse!("--save: nothing real comes from the listener: add --bidir, or save at the listener");
+    }
     let plan = plan(args)?;
     let trace = open_trace(args.end.trace.as_deref())?;
     let log = match (&args.media.session_log, plan.session_info()) {
@@ -216,6 +219,8 @@ fn listen(
         (None, Protection::Insecure) => ", insecure",
         (None, _) => "",
     };
+    let video = (!args.media.is_empty()).then(|| files(&args.media, args.frame_rate)).transpose()?;
+    let settings = CallSettings { video, voice: voice(args.voice.as_deref())?, ..settings };
     let save = settings.save.clone();
     let mut listener =
         Listener::open(address, usize::from(args.max_calls), max_rate, settings).map_err(usage)?;
@@ -411,8 +416,13 @@ fn video(args: &MediaArgs, max_rate: DataRate) -> anyhow::Result<Option<VideoInp
         let encoder = encoder.map_err(|error| anyhow::anyhow!("--encoder-command: {error}"))?;
         return Ok(Some(VideoInput::encoder(encoder)));
     }
-    let files = VideoInput::files(args.media.iter().map(PathBuf::as_path), interval);
-    Ok(Some(files.map_err(|error| UsageError::new(format!("--media {error}")))?))
+    files(&args.media, args.frame_rate).map(Some)
+}
+
+fn files(paths: &[PathBuf], frame_rate: Option<u16>) -> anyhow::Result<VideoInput> {
+    let interval = TimeDelta::from_seconds(1) / i64::from(frame_rate.unwrap_or(30));
+    let files = VideoInput::files(paths.iter().map(PathBuf::as_path), interval);
+    Ok(files.map_err(|error| UsageError::new(format!("--media {error}")))?)
 }
 
 fn open_trace(path: Option<&Path>) -> Result<Option<TraceFile>, UsageError> {

@@ -125,7 +125,7 @@ pub(super) struct MediaArgs {
 /// The name of the voice that is made here.
 pub(super) const TALK: &str = "talk";
 
-/// Real video has no direction but this one.
+/// Real media do not come from the other end alone.
 const REAL: [&str; 3] = ["media", "encoder_command", "voice"];
 
 #[derive(Debug, Args)]
@@ -198,9 +198,13 @@ pub(crate) struct CallerArgs {
     #[arg(short = 'R', long, conflicts_with_all = REAL)]
     pub(super) reverse: bool,
 
-    /// Both ends send
-    #[arg(long, conflicts_with = "reverse", conflicts_with_all = REAL)]
+    /// Both ends send; with --media or --voice the listener needs these flags too
+    #[arg(long, conflicts_with = "reverse")]
     pub(super) bidir: bool,
+
+    /// With --bidir: save the real media of the listener, as a listener saves those of a caller
+    #[arg(long, value_name = "FILE")]
+    pub(super) save: Option<PathBuf>,
 
     /// Number of calls at the same time
     #[arg(short = 'P', long, default_value_t = 1, value_name = "N", conflicts_with = "encoder_command",
@@ -237,6 +241,18 @@ pub(crate) struct ListenerArgs {
     /// in sync as .webm (VP8, VP9, AV1) or .mkv (H.264 too)
     #[arg(long, value_name = "FILE")]
     pub(super) save: Option<PathBuf>,
+
+    /// Send this real video to callers that send theirs of the same codec with --bidir; files as those of a caller
+    #[arg(long, value_name = "FILE", value_delimiter = ',')]
+    pub(super) media: Vec<PathBuf>,
+
+    /// Frames per second of Annex B and OBUs in --media, which have no timestamps [default: 30]
+    #[arg(long, value_name = "N", value_parser = whole::<u16>(1, 1000))]
+    pub(super) frame_rate: Option<u16>,
+
+    /// Send the speech of this WAV file to callers that send theirs with --bidir; without FILE, a tone in talk spurts
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = TALK)]
+    pub(super) voice: Option<PathBuf>,
 
     /// End with the first call
     #[arg(long)]

@@ -330,6 +330,24 @@ fn the_encoder_of_the_tools_follows_the_call() {
 }
 
 #[test]
+fn a_listener_without_real_video_refuses_to_send_any() {
+    let folder = TempDir::new().unwrap();
+    let (file, other) = (tiny("ivf"), tiny("h264"));
+    let [file, other] = [&file, &other].map(|path| path.to_str().unwrap());
+    for media in [&[][..], &["--media", other, "--frame-rate", "15"]] {
+        let listener = Listener::of(&[&["call", "--listen", "127.0.0.1:0"], media].concat());
+        let saved = folder.path().join("back.ivf");
+        let args = ["--media", file, "--bidir", "--save", saved.to_str().unwrap()];
+        let output = call(&listener.address.to_string(), &args);
+        let message = text(&output.stderr);
+        assert!(
+            output.status.code() == Some(1) && message.contains("has no video of VP8 to send"),
+            "{message}"
+        );
+    }
+}
+
+#[test]
 fn flags_that_make_no_sense_are_refused_by_name() {
     let folder = TempDir::new().unwrap();
     let ivf = tiny("ivf");

@@ -22,6 +22,8 @@ use super::{
     record::{CallFigures, CallPath, CallRecord, distribution_of},
     save::SaveTarget,
     side::{CallSide, SideConfig, SideTotals},
+    video::VideoInput,
+    voice::VoiceInput,
 };
 use crate::{
     capture::CallCapture,
@@ -62,6 +64,10 @@ pub struct CallSettings {
     pub capture: Option<CallCapture>,
     /// Saves the video of the first call in which this end receives real video. Default: not at all.
     pub save: Option<SaveTarget>,
+    /// Real video that a listener sends to callers that send theirs and want it back. Default: none.
+    pub video: Option<VideoInput>,
+    /// Speech for the same. Default: none.
+    pub voice: Option<VoiceInput>,
     /// What shows the calls while they last. Default: none.
     pub feed: Option<SharedFeed>,
     /// Controllers that a caller may ask a listener to send by, besides the built-in ones. Default: none.
@@ -85,6 +91,8 @@ impl Default for CallSettings {
             began: None,
             capture: None,
             save: None,
+            video: None,
+            voice: None,
             feed: None,
             algorithms: Vec::new(),
         }

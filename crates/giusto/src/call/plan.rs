@@ -337,19 +337,22 @@ impl CallPlan {
     }
 
     pub(crate) fn offer(&self, sources: u32, protection: Protection) -> Offer {
-        let media = || Some(offered(&self.media));
-        let mut sends = self.direction.sends().then(media).flatten();
-        if let Some(audio) = sends.as_mut().and_then(|media| media.audio.as_mut()) {
-            audio.opus = self.voice.is_some();
-        }
+        // What is real of this end is to be real of the other.
+        let media = || {
+            let mut media = offered(&self.media);
+            if let Some(audio) = &mut media.audio {
+                audio.opus = self.voice.is_some();
+            }
+            media
+        };
         let mut name = self.name.clone();
         while name.len() > MAX_NAME_BYTES {
             name.pop();
         }
         Offer {
             sources,
-            sends,
-            wants: self.direction.wants().then(media).flatten(),
+            sends: self.direction.sends().then(media),
+            wants: self.direction.wants().then(media),
             duration: Some(self.duration),
             measured: Some(<[Timestamp; 2]>::from(self.measured()).map(|at| at - Timestamp::ZERO)),
             name,

@@ -219,14 +219,17 @@ impl Caller {
                             measured: plan.measured(),
                             is_caller: true,
                             sends: plan.direction.sends().then(|| plan.media.clone()),
-                            receives: plan.direction.wants().then(|| Received::of_models(&plan.media)),
+                            receives: plan.direction.wants().then(|| Received {
+                                opus: plan.voice.is_some(),
+                                ..Received::of_models(&plan.media)
+                            }),
                             sources: (sources, answer.sources),
                             overhead: overhead(to.ip().to_canonical().is_ipv6(), local.settings.protection),
                             timeline: local.settings.timeline,
                             session_log: local.settings.session_log.take(),
                             video: plan.video.as_ref().map(VideoInput::of_another_call),
                             voice: plan.voice.as_ref().map(VoiceInput::of_another_call),
-                            save: None,
+                            save: local.settings.save.clone(),
                             is_watched: local.settings.feed.is_some(),
                         };
                         match CallSide::new(&config, trace.take(), taps) {
@@ -516,11 +519,22 @@ fn answer(
     let refused = |error: PlanError| {
         CallRefusal::Offer(error.to_string().lines().next().unwrap_or_default().to_owned())
     };
-    if offer.wants.as_ref().is_some_and(|media| media.codec.is_some()) {
-        return Err(CallRefusal::Offer(
-            "this end has no real video to send: ask it for an encoder model".to_owned(),
-        ));
-    }
+    let lacks = |what: String, flag: &str| {
+        CallRefusal::Offer(format!(
+            "this end has no {what} to send: start it with {flag}, or leave out --bidir"
+        ))
+    };
+    let CallSettings { video, voice, .. } = &local.settings;
+    let codec = offer.wants.as_ref().and_then(|media| media.codec);
+    let video = codec.map(|codec| {
+        let own = video.as_ref().filter(|video| video.codec() == codec);
+        own.map(VideoInput::of_another_call).ok_or_else(|| lacks(format!("video of {codec}"), "--media"))
+    });
+    let wants_voice = offer.wants.as_ref().and_then(|media| media.audio).is_some_and(|audio| audio.opus);
+    let voice = wants_voice.then(|| {
+        voice.as_ref().map(VoiceInput::of_another_call).ok_or_else(|| lacks("speech".to_owned(), "--voice"))
+    });
+    let (video, voice) = (video.transpose()?, voice.transpose()?);
     let sends = offer.wants.as_ref().map(|media| spec_of(media, Some(duration), &local.settings.algorithms));
     let mut sends = sends.transpose().map_err(refused)?;
     let receives = offer.sends.as_ref().map(|media| received(media, Some(duration)));
@@ -548,8 +562,8 @@ fn answer(
         overhead: overhead(from.ip().to_canonical().is_ipv6(), offer.protection),
         timeline: local.settings.timeline,
         session_log: None,
-        video: None,
-        voice: None,
+        video,
+        voice,
         save: local.settings.save.clone(),
         is_watched: local.settings.feed.is_some(),
     })

@@ -461,7 +461,9 @@ mod tests {
         };
         (0..20).filter(|number| !lost.contains(number)).for_each(|number| arrive(&mut read, number));
         if repaired_last {
-            lost.iter().for_each(|number| arrive(&mut read, *number));
+            for &number in lost {
+                arrive(&mut read, number);
+            }
         }
         let targets = read.targets();
         let layers: Vec<u8> = targets.iter().map(|target| target.temporal_layer).collect();
