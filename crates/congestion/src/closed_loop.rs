@@ -20,6 +20,7 @@ use crate::{
     limits::Limits,
     requirements::FeedbackKind,
     target::{Cause, Decision, Probe},
+    testing::{at, limits},
 };
 
 const PACKET: u64 = 1200;
@@ -507,4 +508,36 @@ impl Loop {
             self.outcome.targets[place] = self.controller.target().media.as_bps();
         }
     }
+}
+
+/// Checks that a controller halves its rate again and again during 15 s without feedback, goes on sending, and comes back; `before` in
+/// Mbit/s is what it reaches first.
+pub(super) fn survives_silence(kind: Algorithm, before: f64) {
+    let scenario = Scenario {
+        limits: limits(50, 300, 2000),
+        is_feedback_lost: |at| (30.0..45.0).contains(&at),
+        seconds: 70,
+        ..Scenario::default()
+    };
+    let outcome = run(kind, scenario);
+    assert!(outcome.target(29.0) > before, "{}", outcome.target(29.0));
+    assert!((0.049..0.2).contains(&outcome.target(44.0)), "{}", outcome.target(44.0));
+    assert!(outcome.has_cause(|cause| *cause == Cause::Silence));
+    // It goes on sending: two packets each 0.48 s.
+    let kbps = outcome.mbps(36.0, 45.0) * 1e3;
+    assert!((20.0..60.0).contains(&kbps), "{kbps}");
+    assert!(outcome.target(60.0) > 1.7, "{}", outcome.target(60.0));
+}
+
+/// Sends a packet of which nothing is heard: checks that the rate of 1 Mbit/s is halved after a second and no earlier, and returns the
+/// windows before and after it.
+pub(super) fn windows_around_a_silent_second(controller: &mut dyn Controller) -> [Option<DataSize>; 2] {
+    controller.on_sent(at(0), &SentPacket::new(0, at(0), DataSize::from_bytes(PACKET)));
+    controller.on_timeout(at(999), &QueueState::default());
+    assert_eq!(controller.target().media.as_bps(), 1_000_000);
+    let before = controller.target().window;
+    controller.on_timeout(at(1000), &QueueState::default());
+    assert_eq!(controller.target().media.as_bps(), 500_000);
+    assert_eq!(controller.decision().cause, Cause::Silence);
+    [before, controller.target().window]
 }

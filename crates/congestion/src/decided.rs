@@ -63,6 +63,11 @@ impl Decided {
         self.begun
     }
 
+    /// When the controller looks next: at `due`, but at once before any call.
+    pub(crate) fn next_timeout(&self, due: Option<Timestamp>) -> Option<Timestamp> {
+        if self.begun { due } else { Some(Timestamp::ZERO) }
+    }
+
     /// Sets the target to `bps` because of `cause`.
     pub(crate) fn settle(&mut self, bps: f64, cause: Cause) {
         self.set(DataRate::from_bps(math::round(bps) as u64), cause);

@@ -215,10 +215,8 @@ impl Controller for Bbr {
     }
 
     fn next_timeout(&self) -> Option<Timestamp> {
-        if !self.decided.has_begun() {
-            return Some(Timestamp::ZERO);
-        }
-        if self.is_pending { Some(self.processed) } else { self.flight.deadline() }
+        let due = if self.is_pending { Some(self.processed) } else { self.flight.deadline() };
+        self.decided.next_timeout(due)
     }
 
     fn set_limits(&mut self, now: Timestamp, limits: Limits) {

@@ -108,12 +108,10 @@ impl Settled {
     /// than `interval` after the last processing, so that a deadline that cannot be met does not keep the
     /// caller busy.
     pub(super) fn deadline(&self, interval: TimeDelta, others: [Option<Timestamp>; 2]) -> Option<Timestamp> {
-        if !self.has_begun() {
-            return Some(Timestamp::ZERO);
-        }
         let [one, other] = others;
-        let due = Timestamp::earliest([one, other, self.back_off.next_timeout()])?;
-        Some(due.max(self.processed + interval.max(TimeDelta::from_millis(1))))
+        let due = Timestamp::earliest([one, other, self.back_off.next_timeout()]);
+        let earliest = self.processed + interval.max(TimeDelta::from_millis(1));
+        self.decided.next_timeout(due.map(|due| due.max(earliest)))
     }
 
     /// Whether the RTT is above its limit, or feedback has been missing for too long.

@@ -162,13 +162,8 @@ impl Controller for Nada {
 
     /// At once after a report, because the sender's queue is needed (§5.2: "upon receipt of an RTCP feedback report").
     fn next_timeout(&self) -> Option<Timestamp> {
-        if !self.decided.has_begun() {
-            return Some(Timestamp::ZERO);
-        }
-        if self.is_pending {
-            return Some(self.processed);
-        }
-        self.silence.next_timeout().map(|due| due.max(self.processed + MIN_INTERVAL))
+        let silence = || self.silence.next_timeout().map(|due| due.max(self.processed + MIN_INTERVAL));
+        self.decided.next_timeout(if self.is_pending { Some(self.processed) } else { silence() })
     }
 
     fn set_limits(&mut self, now: Timestamp, limits: Limits) {

@@ -224,7 +224,7 @@ impl Controller for ScreamD00 {
 
     fn next_timeout(&self) -> Option<Timestamp> {
         let wake = self.config.frame_period.max(SHORTEST);
-        Some(if self.decided.has_begun() { self.processed + wake } else { Timestamp::ZERO })
+        self.decided.next_timeout(Some(self.processed + wake))
     }
 
     fn set_limits(&mut self, now: Timestamp, limits: Limits) {

@@ -283,7 +283,7 @@ impl Controller for ScreamRfc8298 {
     }
 
     fn next_timeout(&self) -> Option<Timestamp> {
-        Some(if self.decided.has_begun() { self.processed + SAMPLE } else { Timestamp::ZERO })
+        self.decided.next_timeout(Some(self.processed + SAMPLE))
     }
 
     fn set_limits(&mut self, now: Timestamp, limits: Limits) {

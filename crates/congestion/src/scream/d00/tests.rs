@@ -5,7 +5,7 @@ use giusto_units::{DataSize, Ecn};
 use super::*;
 use crate::{
     algorithm::Algorithm,
-    closed_loop::{Scenario, run, run_with},
+    closed_loop::{Scenario, run, run_with, windows_around_a_silent_second},
     target::Signal,
 };
 
@@ -217,17 +217,7 @@ fn competing_flows_raise_the_delay_target_unless_disabled() {
 fn a_second_without_feedback_halves_the_rate() {
     let [min, start, max] = [150_000, 1_000_000, 3_000_000].map(DataRate::from_bps);
     let mut controller = ScreamD00::new(Config::giusto(Limits { min, start, max }));
-    let size = DataSize::from_bytes(1200);
-    let at = |millis| Timestamp::ZERO + TimeDelta::from_millis(millis);
-    controller.on_sent(
-        at(0),
-        &SentPacket { sequence: 0, at: at(0), size, probe: None, in_flight: DataSize::from_bytes(1200) },
-    );
-    controller.on_timeout(at(999), &QueueState::default());
-    assert_eq!(controller.target().media, start);
-    controller.on_timeout(at(1000), &QueueState::default());
-    assert_eq!(controller.target().media.as_bps(), 500_000);
-    assert_eq!(controller.decision().cause, Cause::Silence);
+    let [_, window] = windows_around_a_silent_second(&mut controller);
     // Three packets, besides the one that was written off.
-    assert_eq!(controller.target().window, Some(size * 4));
+    assert_eq!(window, Some(DataSize::from_bytes(1200 * 4)));
 }

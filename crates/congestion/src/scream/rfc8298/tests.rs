@@ -5,7 +5,7 @@ use giusto_units::{DataRate, DataSize, Ecn, PeerTimestamp};
 use super::*;
 use crate::{
     algorithm::Algorithm,
-    closed_loop::{Scenario, run, run_with},
+    closed_loop::{Scenario, run, run_with, windows_around_a_silent_second},
     feedback::PacketReport,
     target::Signal,
 };
@@ -131,23 +131,9 @@ fn without_feedback_it_sends_50_kbps_and_recovers() {
 #[test]
 fn a_second_without_feedback_halves_the_rate() {
     let mut controller = ScreamRfc8298::new(Config::giusto(limits(1_000_000)));
-    let size = DataSize::from_bytes(1200);
-    let at = |millis| Timestamp::ZERO + TimeDelta::from_millis(millis);
-    controller.on_sent(
-        at(0),
-        &SentPacket { sequence: 0, at: at(0), size, probe: None, in_flight: DataSize::from_bytes(1200) },
-    );
-    controller.on_timeout(at(999), &QueueState::default());
-    assert_eq!(controller.target().media.as_bps(), 1_000_000);
-    let before = controller.target().window;
-    controller.on_timeout(at(1000), &QueueState::default());
-    assert_eq!(controller.target().media.as_bps(), 500_000);
-    assert_eq!(controller.decision().cause, Cause::Silence);
-    assert_eq!(
-        controller.target().window,
-        before.map(|window| window + size),
-        "what is given up takes no room"
-    );
+    let [before, after] = windows_around_a_silent_second(&mut controller);
+    let given_up = DataSize::from_bytes(1200);
+    assert_eq!(after, before.map(|window| window + given_up), "what is given up takes no room");
 }
 
 /// As published, §4.1.2.2 reduces the window per RTT by one packet times the off-target. With 65 kB in flight
