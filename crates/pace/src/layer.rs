@@ -152,15 +152,4 @@ mod tests {
         assert_eq!(on_wire(HeaderLayer::Ip, 1, IpVersion::V4), 29);
         assert_eq!(on_wire(HeaderLayer::Ethernet, 1472, IpVersion::V4), 1518);
     }
-
-    #[test]
-    fn layers_are_read_by_their_names() {
-        for layer in HeaderLayer::ALL {
-            assert_eq!(layer.to_string().parse(), Ok(layer));
-        }
-        assert_eq!(
-            "mac".parse::<HeaderLayer>().unwrap_err().to_string(),
-            r#"unknown header layer "mac": the known ones are payload, udp, ip, ethernet"#
-        );
-    }
 }

@@ -155,18 +155,6 @@ mod tests {
     use crate::{CycleRule, HeaderLayer, IpVersion};
 
     #[test]
-    fn strategies_are_read_by_their_names() {
-        for strategy in Strategy::ALL {
-            assert_eq!(strategy.to_string().parse(), Ok(strategy));
-        }
-        assert_eq!(
-            "gird".parse::<Strategy>().unwrap_err().to_string(),
-            "unknown strategy \"gird\": the known ones are grid, send-compare, send-sleep, send-sleep-deficit, \
-             send-sleep-oversleep, unpaced, dt0, dt1, dt2, dt2-live, at0, at1"
-        );
-    }
-
-    #[test]
     fn a_burst_rate_below_the_rate_is_rejected() {
         let (rate, payload) = (DataRate::from_bps(1_000_000), DataSize::from_bytes(200));
         let rule = CycleRule::default();
