@@ -40,6 +40,7 @@ mod nat;
 mod outage;
 mod pages;
 mod paths;
+mod printed;
 mod published;
 mod replay;
 mod rfc8867;
