@@ -269,6 +269,20 @@ mod tests {
     }
 
     #[test]
+    fn a_mode_wakes_early_enough_for_its_share_of_wake_ups() {
+        for (mode, lead) in [(SleepMode::Precise, 97.0), (SleepMode::Balanced, 88.0), (SleepMode::Eco, 0.0)] {
+            let mut planner = WakePlanner::new(WakeConfig { mode, ..WakeConfig::default() });
+            // Each latency from 0 to 99 µs as often as any other.
+            for late in (0..1000).map(|number| number * 37 % 100) {
+                let wake = planner.plan(at(0), at(1000)).unwrap();
+                planner.on_woke(wake, wake.at + TimeDelta::from_micros(late));
+            }
+            let [_, found, _] = planner.leads();
+            assert!((found.as_micros() - lead).abs() <= 2.0, "{mode}: {found}");
+        }
+    }
+
+    #[test]
     fn eco_neither_wakes_early_nor_spins() {
         let config = WakeConfig { mode: SleepMode::Eco, ..WakeConfig::default() };
         let mut planner = practised(config, 1000, 50_000);
