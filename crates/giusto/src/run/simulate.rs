@@ -105,13 +105,13 @@ pub fn simulate_with(
     simulate_by(scenario, seed, options, taps, observer, &mut watch)
 }
 
-/// The same, compiled once for each kind of observer: `watch` is called seldom.
+/// The same, compiled once.
 fn simulate_by(
     scenario: &Scenario,
     seed: u64,
     options: RecordOptions,
     taps: &mut dyn Taps,
-    observer: &mut impl Observer,
+    observer: &mut dyn Observer,
     watch: &mut dyn FnMut(Timestamp) -> ControlFlow<()>,
 ) -> RunRecord {
     let last = scenario.end();

@@ -244,6 +244,9 @@ impl Recorder {
 
     /// Runs `simulation` until `end`, as [`Simulation::run_watched`] does, and records it; `other` observes it as well.
     ///
+    /// `other` is no type parameter, so that what runs for each event is compiled here, for speed, and not in each caller for its
+    /// size.
+    ///
     /// # Panics
     ///
     /// If a link does not conserve packets, which is a bug.
@@ -251,7 +254,7 @@ impl Recorder {
         &mut self,
         simulation: &mut Simulation,
         end: Timestamp,
-        other: &mut impl Observer,
+        other: &mut dyn Observer,
         watch: &mut dyn FnMut(Timestamp) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         const TICK: TimeDelta = TimeDelta::from_nanos(1);
@@ -266,7 +269,7 @@ impl Recorder {
         &mut self,
         simulation: &mut Simulation,
         end: Timestamp,
-        other: &mut impl Observer,
+        other: &mut dyn Observer,
         watch: &mut dyn FnMut(Timestamp) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         if other.watches() {
