@@ -31,6 +31,8 @@ pub struct EventQueue<E> {
     /// The next events, the first one last. All of them are before those in `far`.
     near: Vec<Entry<E>>,
     far: BinaryHeap<Reverse<Entry<E>>>,
+    /// Events from this time on belong into `far`: the time of the last of `near`, unless `far` is empty.
+    far_from: Timestamp,
     now: Timestamp,
     scheduled: u64,
     popped: u64,
@@ -42,7 +44,14 @@ const MAX_NEAR: usize = 64;
 
 impl<E> Default for EventQueue<E> {
     fn default() -> Self {
-        Self { near: Vec::new(), far: BinaryHeap::new(), now: Timestamp::ZERO, scheduled: 0, popped: 0 }
+        Self {
+            near: Vec::with_capacity(MAX_NEAR),
+            far: BinaryHeap::new(),
+            far_from: Timestamp::MAX,
+            now: Timestamp::ZERO,
+            scheduled: 0,
+            popped: 0,
+        }
     }
 }
 
@@ -68,32 +77,52 @@ impl<E: Copy> EventQueue<E> {
     }
 
     /// Schedules `event` at `at`, or at [`now`](Self::now) if `at` is in the past.
+    #[inline]
     pub fn schedule(&mut self, at: Timestamp, event: E) {
-        let entry = Entry { at: at.max(self.now), sequence: self.scheduled, event };
+        let (at, sequence) = (at.max(self.now), self.scheduled);
         self.scheduled += 1;
-        if !self.far.is_empty() && self.near.first().is_none_or(|last| *last < entry) {
-            return self.far.push(Reverse(entry));
+        if at >= self.far_from || self.near.len() == MAX_NEAR {
+            return self.schedule_far(at, sequence, event);
         }
-        self.near.push(entry);
-        self.sort_last(entry);
-        if self.near.len() > MAX_NEAR {
-            self.far.extend(self.near.drain(..MAX_NEAR / 2).map(Reverse));
-        }
+        self.insert(at, sequence, event);
     }
 
-    /// Moves the last entry of the list to its place. It is an argument too, because reading back what has just been written takes long.
+    /// Schedules an event that lies far ahead, or for which the list has no place.
+    #[cold]
+    #[inline(never)]
+    fn schedule_far(&mut self, at: Timestamp, sequence: u64, event: E) {
+        if at < self.far_from {
+            self.far.extend(self.near.drain(..MAX_NEAR / 2).map(Reverse));
+            self.note_far();
+        }
+        if at < self.far_from {
+            return self.insert(at, sequence, event);
+        }
+        self.far.push(Reverse(Entry { at, sequence, event }));
+    }
+
+    /// Finds out from which time on events belong into `far`.
+    fn note_far(&mut self) {
+        let last = self.near.first().map_or(self.now, |last| last.at);
+        self.far_from = if self.far.is_empty() { Timestamp::MAX } else { last };
+    }
+
+    /// Adds an event to the list. Its parts are arguments of their own, because to read back an entry that has just been written takes
+    /// long.
     #[inline]
-    fn sort_last(&mut self, entry: Entry<E>) {
+    fn insert(&mut self, at: Timestamp, sequence: u64, event: E) {
+        self.near.push(Entry { at, sequence, event });
         let [others @ .., last] = &mut self.near[..] else { return };
         let mut place = last;
         for other in others.iter_mut().rev() {
-            if entry < *other {
+            // Of events at the same time, this one is the last.
+            if at < other.at {
                 break;
             }
             *place = *other;
             place = other;
         }
-        *place = entry;
+        *place = Entry { at, sequence, event };
     }
 
     /// Removes the next event and advances [`now`](Self::now) to its time.
@@ -104,14 +133,21 @@ impl<E: Copy> EventQueue<E> {
     /// Removes the next event if its time is at most `end`.
     #[inline]
     pub fn pop_until(&mut self, end: Timestamp) -> Option<(Timestamp, E)> {
-        if self.near.is_empty() {
+        loop {
+            if let Some(&Entry { at, event, .. }) = self.near.last() {
+                if at > end {
+                    return None;
+                }
+                self.near.pop();
+                self.now = at;
+                self.popped += 1;
+                return Some((at, event));
+            }
+            if self.far.is_empty() {
+                return None;
+            }
             self.refill();
         }
-        let &Entry { at, event, .. } = self.near.last().filter(|entry| entry.at <= end)?;
-        self.near.pop();
-        self.now = at;
-        self.popped += 1;
-        Some((at, event))
     }
 
     #[cold]
@@ -120,6 +156,7 @@ impl<E: Copy> EventQueue<E> {
         let next = std::iter::from_fn(|| self.far.pop());
         self.near.extend(next.take(MAX_NEAR / 2).map(|Reverse(entry)| entry));
         self.near.reverse();
+        self.note_far();
     }
 }
 
