@@ -14,7 +14,7 @@ use crate::{
     network::{Network, RouteError},
     packet::{BodyId, DropReason, FlowId, LinkId, NodeId, Packet},
     trace::{Backlog, Event, Observer},
-    traffic::{Agent, Body},
+    traffic::{Agent, Body, tcp::Segment},
 };
 
 /// Events after which [`Simulation::run_watched`] asks whether to go on: a few milliseconds, with controllers in Python too.
@@ -511,7 +511,7 @@ impl Simulation {
         let sink = flow.sink;
         let agent = sink.and_then(|AgentId(place)| Some((place, self.agents.get_mut(place as usize)?)));
         let Some((place, agent)) = agent else { return self.bodies.release(packet.body) };
-        agent.inner.handle_packet(now, packet, self.bodies.get(packet.body));
+        self.bodies.read(packet.body, |body| agent.inner.handle_packet(now, packet, body));
         self.bodies.release(packet.body);
         self.drain_agent(now, place, observer);
     }
@@ -561,34 +561,55 @@ impl Simulation {
 /// The contents of the packets in the network.
 #[derive(Debug, Default)]
 struct Bodies {
-    kept: Vec<Kept>,
+    /// TCP segments, apart from the others: to overwrite one, nothing need be read or freed. With many flows, the place of a segment is
+    /// not in the processor's cache when it is used again.
+    segments: Places<Segment>,
+    others: Places<Body>,
+    /// For the contents of duplicated packets: the number of packets that refer to them, by [`BodyId`].
+    copies: BTreeMap<u32, u32>,
+}
+
+/// Contents of a kind.
+#[derive(Debug)]
+struct Places<T> {
+    kept: Vec<T>,
     /// Unused places. The one unused for longest is used next: so packets that follow one another have neighbouring places, which is
     /// faster with many packets.
     free: VecDeque<u32>,
 }
 
-#[derive(Debug, Default)]
-struct Kept {
-    body: Body,
-    /// Number of packets that refer to it.
-    copies: u32,
+impl<T> Default for Places<T> {
+    fn default() -> Self {
+        Self { kept: Vec::new(), free: VecDeque::new() }
+    }
+}
+
+impl<T> Places<T> {
+    #[inline]
+    fn keep(&mut self, content: T) -> u32 {
+        if let Some(place) = self.free.pop_front() {
+            if let Some(kept) = self.kept.get_mut(place as usize) {
+                *kept = content;
+            }
+            return place;
+        }
+        self.kept.push(content);
+        self.kept.len() as u32 - 1
+    }
 }
 
 impl Bodies {
+    /// The flag of a segment in a [`BodyId`]; the rest is its place.
+    const SEGMENT: u32 = 1 << 31;
+
     /// Stores `body` for a packet, and leaves none.
+    #[inline]
     fn keep(&mut self, body: &mut Body) -> BodyId {
-        if matches!(body, Body::None) {
-            return BodyId::NONE;
+        match body {
+            Body::None => BodyId::NONE,
+            Body::Tcp(segment) => BodyId(self.segments.keep(*segment) | Self::SEGMENT),
+            Body::Datagram { .. } => BodyId(self.others.keep(std::mem::take(body))),
         }
-        let place = self.free.pop_front().unwrap_or_else(|| {
-            self.kept.push(Kept::default());
-            self.kept.len() as u32 - 1
-        });
-        if let Some(kept) = self.kept.get_mut(place as usize) {
-            kept.copies = 1;
-            kept.body = std::mem::take(body);
-        }
-        BodyId(place)
     }
 
     /// Counts the packets that `link` has duplicated.
@@ -596,8 +617,8 @@ impl Bodies {
     #[inline(never)]
     fn copy(&mut self, link: &mut Link) {
         while let Some(id) = link.poll_duplicated() {
-            if let Some(kept) = self.kept.get_mut(id.0 as usize) {
-                kept.copies += 1;
+            if id != BodyId::NONE {
+                *self.copies.entry(id.0).or_insert(1) += 1;
             }
         }
     }
@@ -612,24 +633,46 @@ impl Bodies {
         }
     }
 
-    /// The content of a packet.
+    /// Calls `read` with the content of a packet.
     #[inline]
-    fn get(&self, id: BodyId) -> &Body {
-        self.kept.get(id.0 as usize).map_or(&Body::None, |kept| &kept.body)
+    fn read(&self, id: BodyId, read: impl FnOnce(&Body)) {
+        if id == BodyId::NONE {
+            return read(&Body::None);
+        }
+        if id.0 & Self::SEGMENT == 0 {
+            return read(self.others.kept.get(id.0 as usize).unwrap_or(&Body::None));
+        }
+        let segment = self.segments.kept.get((id.0 & !Self::SEGMENT) as usize);
+        read(&segment.map_or(Body::None, |segment| Body::Tcp(*segment)));
     }
 
     /// Releases the content of a packet that has left the network.
     #[inline]
     fn release(&mut self, id: BodyId) {
-        let Some(kept) = self.kept.get_mut(id.0 as usize) else { return };
-        kept.copies -= 1;
-        if kept.copies == 0 {
-            self.free.push_back(id.0);
-            if !matches!(kept.body, Body::Tcp(_)) {
+        if id == BodyId::NONE || (!self.copies.is_empty() && self.is_copied(id)) {
+            return;
+        }
+        if id.0 & Self::SEGMENT != 0 {
+            self.segments.free.push_back(id.0 & !Self::SEGMENT);
+        } else {
+            self.others.free.push_back(id.0);
+            if let Some(kept) = self.others.kept.get_mut(id.0 as usize) {
                 // Frees its memory.
-                kept.body = Body::None;
+                *kept = Body::None;
             }
         }
+    }
+
+    /// Whether other packets still refer to the content of a packet that has left the network.
+    #[cold]
+    #[inline(never)]
+    fn is_copied(&mut self, id: BodyId) -> bool {
+        let Some(copies) = self.copies.get_mut(&id.0) else { return false };
+        *copies -= 1;
+        if *copies == 1 {
+            self.copies.remove(&id.0);
+        }
+        true
     }
 }
 
