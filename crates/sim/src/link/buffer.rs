@@ -12,6 +12,8 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct Buffer {
     queue: Box<dyn Queue>,
+    /// See [`Queue::free_pass`].
+    free_pass: Option<u32>,
     backlog: Backlog,
     timer: Option<Timestamp>,
     marked: u64,
@@ -21,7 +23,8 @@ impl Buffer {
     #[inline]
     pub(super) fn new(queue: Box<dyn Queue>) -> Self {
         let (backlog, timer, marked) = (counted(&*queue), queue.next_timer(), queue.marked());
-        Self { queue, backlog, timer, marked }
+        let free_pass = queue.free_pass();
+        Self { queue, free_pass, backlog, timer, marked }
     }
 
     #[inline]
@@ -81,6 +84,9 @@ impl Buffer {
         packet: &mut Packet,
         drops: &mut Vec<Dropped>,
     ) -> Option<bool> {
+        if self.free_pass.is_some_and(|most| packet.bytes <= most) {
+            return Some(false);
+        }
         let passed = self.queue.pass(now, packet, drops);
         self.timer = self.queue.next_timer();
         if !passed {

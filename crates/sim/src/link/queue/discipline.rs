@@ -61,6 +61,12 @@ pub trait Queue: Send + fmt::Debug {
         passed.is_some()
     }
 
+    /// Size in bytes up to which the empty queue always [passes](Self::pass) a packet as it is and does not change, so that the link
+    /// need not ask; `None` if it must.
+    fn free_pass(&self) -> Option<u32> {
+        None
+    }
+
     /// Number of queued packets.
     fn packets(&self) -> usize;
 

@@ -45,6 +45,10 @@ impl Queue for DropTail {
         passes
     }
 
+    fn free_pass(&self) -> Option<u32> {
+        self.0.limit().always_admits()
+    }
+
     fn packets(&self) -> usize {
         self.0.len()
     }

@@ -149,6 +149,10 @@ impl Fifo {
         self.marked
     }
 
+    pub(super) fn limit(&self) -> Limit {
+        self.limit
+    }
+
     pub(super) fn drain(&self) -> DataRate {
         self.drain
     }

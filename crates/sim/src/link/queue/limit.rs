@@ -47,4 +47,13 @@ impl Limit {
             Self::Unlimited => true,
         }
     }
+
+    /// Size in bytes up to which an empty queue has room for a packet, if that does not depend on its drain rate.
+    pub(crate) fn always_admits(self) -> Option<u32> {
+        match self {
+            Self::Packets(0) | Self::Time(_) => None,
+            Self::Bytes(limit) => Some(u32::try_from(limit.as_bytes()).unwrap_or(u32::MAX)),
+            Self::Packets(_) | Self::Unlimited => Some(u32::MAX),
+        }
+    }
 }

@@ -19,6 +19,29 @@ pub(super) fn packet(flow: u32, sequence: u64, bytes: u32, ecn: Ecn) -> Packet {
     Packet { flow: FlowId(flow), bytes, sequence, ecn, ..Packet::default() }
 }
 
+#[test]
+fn an_empty_drop_tail_admits_what_passes_freely() {
+    let limits = [Limit::Packets(0), Limit::Packets(1), Limit::Bytes(DataSize::from_bytes(1000))];
+    let others = [Limit::Time(TimeDelta::from_millis(1)), Limit::Unlimited];
+    let mut free = 0;
+    for limit in limits.into_iter().chain(others) {
+        for bytes in [0, 1000, 1001, u32::MAX] {
+            let mut queue = DropTail::new(limit);
+            if queue.free_pass().is_some_and(|most| bytes <= most) {
+                free += 1;
+                let mut drops = Vec::new();
+                assert!(
+                    queue.pass(at_micros(0), &mut packet(0, 0, bytes, Ecn::Ect0), &mut drops),
+                    "{limit:?}"
+                );
+                assert!(drops.is_empty() && queue.is_empty());
+            }
+        }
+    }
+    // All sizes with a limit of a packet and without a limit, two of them with one of bytes.
+    assert_eq!(free, 10);
+}
+
 #[derive(Debug, Clone)]
 enum Operation {
     Enqueue { flow: u32, bytes: u32, ecn: Ecn },
