@@ -85,6 +85,8 @@ struct Part {
     chains: Vec<u8>,
     /// A bit for each chain that is intact up to this frame, once it is settled.
     intact: Option<u32>,
+    /// The template and the packet of its start, while its structure has not arrived.
+    waiting: Option<(u8, u64)>,
 }
 
 impl Part {
@@ -112,8 +114,16 @@ impl Dependencies {
             // Decode targets that are not sent have no frames.
             bits.skip(structure.target_count)?;
         }
-        let index = template.wrapping_sub(structure.offset) & 63;
-        let mut frame = structure.templates.get(usize::from(index))?.clone();
+        let number = widened(self.frames.last_key_value().map(|(number, _)| *number), number);
+        let Some(mut frame) = structure.template(template) else {
+            // The packet with its structure may have been lost, and be repaired.
+            let part = self.count(number, packet, end);
+            if start && flags == 0 {
+                part.waiting = Some((template, packet));
+            }
+            self.forget(number);
+            return None;
+        };
         // frame_dependency_definition.
         if flags & 0x04 != 0 {
             frame.present = bits.indications(structure.target_count)?;
@@ -128,17 +138,10 @@ impl Dependencies {
                 (0..structure.chain_count).map(|_| Some(bits.take(8)? as u8)).collect::<Option<_>>()?;
         }
         if let Some(new) = new.filter(|new| *new != self.structure) {
-            self.settle(u64::MAX);
-            self.frames.clear();
-            (self.targets, self.settled) = (vec![(0, 0); new.target_count], 0);
-            self.structure = new;
+            self.restructure(number, new);
         }
-        let number = widened(self.frames.last_key_value().map(|(number, _)| *number), number);
-        let part = self.frames.entry(number).or_default();
-        part.packets += 1;
-        if end {
-            part.last = Some(packet);
-        }
+        self.count(number, packet, end);
+        let Some(part) = self.frames.get_mut(&number) else { return None };
         let spatial = frame.spatial;
         if start {
             part.first = Some(packet);
@@ -147,7 +150,46 @@ impl Dependencies {
         let present = part.present;
         let is_broken = start && present != 0 && self.broken_targets(number) == present;
         self.settle(self.frames.last_key_value().map_or(0, |(last, _)| last.saturating_sub(SETTLED_AFTER)));
+        self.forget(number);
         Some(Begin { begins_unit: start && spatial == 0, is_broken })
+    }
+
+    /// Counts a packet of the frame with this number.
+    fn count(&mut self, number: u64, packet: u64, end: bool) -> &mut Part {
+        let part = self.frames.entry(number).or_default();
+        part.packets += 1;
+        if end {
+            part.last = Some(packet);
+        }
+        part
+    }
+
+    /// Forgets frames of long ago.
+    fn forget(&mut self, number: u64) {
+        let kept = number.saturating_sub(2 * SETTLED_AFTER);
+        while self.frames.first_key_value().is_some_and(|(first, _)| *first < kept) {
+            self.frames.pop_first();
+        }
+    }
+
+    /// Takes the structure of the frame with this number, and of those after it, some of which may have arrived before.
+    fn restructure(&mut self, number: u64, new: Structure) {
+        self.settle(number);
+        let after = number..=number + SETTLED_AFTER;
+        self.frames.retain(|number, part| after.contains(number) && part.intact.is_none());
+        self.settled = number;
+        if new.target_count != self.structure.target_count {
+            self.targets = vec![(0, 0); new.target_count];
+        }
+        self.structure = new;
+        for part in self.frames.values_mut() {
+            if let Some((template, packet)) = part.waiting.take()
+                && let Some(frame) = self.structure.template(template)
+            {
+                part.first = Some(packet);
+                (part.present, part.chains) = (frame.present, frame.chains);
+            }
+        }
     }
 
     /// The numbers of spatial and of temporal layers; `None` before a structure.
@@ -229,14 +271,16 @@ impl Dependencies {
             }
         }
         self.settled = self.settled.max(below);
-        let kept = below.saturating_sub(SETTLED_AFTER);
-        while self.frames.first_key_value().is_some_and(|(first, _)| *first < kept) {
-            self.frames.pop_first();
-        }
     }
 }
 
 impl Structure {
+    /// The template with this identifier.
+    fn template(&self, identifier: u8) -> Option<Template> {
+        let index = identifier.wrapping_sub(self.offset) & 63;
+        self.templates.get(usize::from(index)).cloned()
+    }
+
     /// `template_dependency_structure`.
     fn read(bits: &mut Bits<'_>) -> Option<Self> {
         let offset = bits.take(6)? as u8;
@@ -503,6 +547,29 @@ mod tests {
             read.targets()[0],
             DecodeTarget { spatial_layer: 0, temporal_layer: 0, frames: 5, broken_frames: 0 }
         );
+    }
+
+    #[test]
+    fn frames_that_arrive_before_their_structure_count() {
+        // The key frame has three packets, the first of which is repaired after frames 1 to 4 have come.
+        let mut read = Dependencies::default();
+        for (packet, end) in [(1, 0), (2, 1)] {
+            assert_eq!(read.on_packet(packet, &packed(&[(0, 1), (end, 1), (0, 6), (0, 16)])), None);
+        }
+        let one = |number: u32| packed(&frame(CYCLE[(number as usize + 3) % 4], number));
+        for number in 1..5 {
+            assert_eq!(read.on_packet(u64::from(number) + 2, &one(number)), None);
+        }
+        let mut key = l1t3(0);
+        // It is not the end of its frame.
+        key[0] &= 0b1011_1111;
+        assert_eq!(read.on_packet(0, &key), Some(Begin { begins_unit: true, is_broken: false }));
+        for number in 5..8 {
+            assert!(!read.on_packet(u64::from(number) + 2, &one(number)).unwrap().is_broken, "{number}");
+        }
+        let counts: Vec<_> =
+            read.targets().iter().map(|target| (target.frames, target.broken_frames)).collect();
+        assert_eq!(counts, [(2, 0), (4, 0), (8, 0)]);
     }
 
     #[test]
