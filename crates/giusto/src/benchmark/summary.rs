@@ -9,6 +9,7 @@ use serde::Serialize;
 use self::runs::{Runs, mean};
 use super::{
     judge::Utility,
+    plan::Key,
     result::{BenchmarkResult, RunRow},
 };
 use crate::confidence::Interval;
@@ -208,16 +209,22 @@ pub struct WorstRun {
     pub command: String,
 }
 
-/// The summary of a result, complete or not.
+/// The summary of a result, complete or not. Scenarios of which runs are missing are left out: controllers are compared on the same ones.
 pub fn summary(result: &BenchmarkResult) -> Summary {
-    let runs = Runs::of(result, result.runs.iter());
+    let each = result.controllers.len() + result.references.len();
+    let mut made: BTreeMap<Key, usize> = BTreeMap::new();
+    for row in &result.runs {
+        *made.entry(row.key()).or_default() += 1;
+    }
+    let whole: Vec<&RunRow> = result.runs.iter().filter(|row| made.get(&row.key()) == Some(&each)).collect();
+    let runs = Runs::of(result, whole.iter().copied());
     let mut controllers: Vec<ControllerSummary> =
         result.controllers.iter().map(|name| runs.controller(result, name)).collect();
     let mut references: Vec<ReferenceSummary> =
         result.references.iter().map(|name| runs.reference(name)).collect();
     let mut pairs = runs.pairs(result);
     if result.seeds.len() > 1 {
-        let of = |seed: &String| Runs::of(result, result.runs.iter().filter(move |row| row.seed == *seed));
+        let of = |seed: &String| Runs::of(result, whole.iter().copied().filter(move |row| row.seed == *seed));
         let seeds: Vec<Runs<'_>> = result.seeds.iter().map(of).collect();
         over_seeds(&seeds, &mut controllers, &mut references, &mut pairs);
     }

@@ -235,6 +235,21 @@ fn intervals_over_seeds_are_those_of_students_t() {
 }
 
 #[test]
+fn controllers_are_compared_on_scenarios_that_all_have_finished() {
+    let mut result = run_all(&plan("early", 3));
+    let runs = |result: &BenchmarkResult| -> Vec<u64> {
+        summary(result).controllers.iter().map(|own| own.all.runs).collect()
+    };
+    assert_eq!(runs(&result), [3; 2]);
+    // The last run of the second scenario is missing.
+    let last = result.runs.iter().rposition(|row| row.scenario == 1).unwrap();
+    result.runs.remove(last);
+    assert_eq!((runs(&result), summary(&result).missing_runs), (vec![2; 2], 1));
+    result.runs.truncate(1);
+    assert_eq!(runs(&result), [0; 2]);
+}
+
+#[test]
 fn a_wrong_plan_is_refused_with_the_fix() {
     let complaint = |seed: &str, scenarios, names: &[&str]| {
         Plan::new([seed], scenarios, controllers(names)).unwrap_err().to_string()

@@ -104,7 +104,7 @@ fn row_of<'a>(ranked: &[&'a ControllerSummary], family: &str) -> Vec<&'a FamilyS
 
 fn headline(summary: &Summary, ranked: &[&ControllerSummary]) -> String {
     let Some(best) = ranked.first().filter(|best| best.all.runs > 0) else {
-        return "No run was finished.".to_owned();
+        return "No scenario was finished.".to_owned();
     };
     let rows: Vec<Vec<&FamilySummary>> = family_names(ranked)
         .iter()
@@ -114,7 +114,7 @@ fn headline(summary: &Summary, ranked: &[&ControllerSummary]) -> String {
     let wins = rows.iter().filter(|row| row.first().is_some_and(|own| own.utility >= highest(row))).count();
     let early = match summary.missing_runs {
         0 => String::new(),
-        missing => format!("{missing} runs are missing. "),
+        missing => format!("{missing} runs are missing; their scenarios are left out. "),
     };
     let lead = ranked.get(1).and_then(|next| Some((next, difference(summary, &best.name, &next.name)?.1)));
     let lead = lead.map_or_else(String::new, |(next, [low, high])| {
