@@ -336,6 +336,11 @@ impl CallPlan {
         (start + self.warmup, stop.min(Timestamp::ZERO + self.duration))
     }
 
+    /// What the caller receives, if it wants anything: what it would send.
+    pub(crate) fn receives(&self) -> Option<Received> {
+        self.direction.wants().then(|| Received::as_sent(&self.media, self.voice.is_some()))
+    }
+
     pub(crate) fn offer(&self, sources: u32, protection: Protection) -> Offer {
         // What is real of this end is to be real of the other.
         let media = || {

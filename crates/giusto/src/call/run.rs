@@ -30,7 +30,7 @@ use super::{
     flows::{FORWARD_ID, REVERSE_ID},
     plan::{CallPlan, PlanError, overhead, received, spec_of},
     record::CallRecord,
-    side::{CallSide, Received, SideConfig},
+    side::{CallSide, SideConfig},
     video::VideoInput,
     voice::VoiceInput,
 };
@@ -219,10 +219,7 @@ impl Caller {
                             measured: plan.measured(),
                             is_caller: true,
                             sends: plan.direction.sends().then(|| plan.media.clone()),
-                            receives: plan.direction.wants().then(|| Received {
-                                opus: plan.voice.is_some(),
-                                ..Received::of_models(&plan.media)
-                            }),
+                            receives: plan.receives(),
                             sources: (sources, answer.sources),
                             overhead: overhead(to.ip().to_canonical().is_ipv6(), local.settings.protection),
                             timeline: local.settings.timeline,

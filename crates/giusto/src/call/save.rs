@@ -356,7 +356,7 @@ mod tests {
         }
     }
 
-    /// The codec, the size and the decoder configuration (CodecPrivate: `av1C`, `avcC`) of a file, as ffprobe reads them.
+    /// The codec, the size and the decoder configuration (`av1C`, `avcC`) of a file, as ffprobe reads them.
     fn probed(path: &Path) -> String {
         let mut command = std::process::Command::new("ffprobe");
         command.args(["-v", "error", "-show_data_hash", "sha256", "-show_entries"]);

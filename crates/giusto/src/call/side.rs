@@ -97,9 +97,9 @@ pub(crate) struct Received {
 }
 
 impl Received {
-    /// Media of encoder models, sent as they would be from here.
-    pub(crate) fn of_models(spec: &MediaSpec) -> Self {
-        Self { spec: spec.clone(), controller: spec.controller.to_string(), opus: false }
+    /// Media that are sent as they would be from here.
+    pub(crate) fn as_sent(spec: &MediaSpec, opus: bool) -> Self {
+        Self { spec: spec.clone(), controller: spec.controller.to_string(), opus }
     }
 }
 

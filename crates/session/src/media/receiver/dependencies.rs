@@ -140,8 +140,7 @@ impl Dependencies {
         if let Some(new) = new.filter(|new| *new != self.structure) {
             self.restructure(number, new);
         }
-        self.count(number, packet, end);
-        let Some(part) = self.frames.get_mut(&number) else { return None };
+        let part = self.count(number, packet, end);
         let spatial = frame.spatial;
         if start {
             part.first = Some(packet);
