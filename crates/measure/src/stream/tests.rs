@@ -66,6 +66,15 @@ fn a_run_at_the_last_numbers_is_handled() {
 }
 
 #[test]
+fn the_jitter_is_that_of_rfc_3550_at_any_time() {
+    let late = Arrival { at: arrival(1).at + TimeDelta::from_millis(16), ..arrival(1) };
+    let mut meter = measured([arrival(0), late]);
+    assert_eq!((meter.jitter(), meter.summary().jitter), (Some(TimeDelta::from_millis(1)), meter.jitter()));
+    meter.on_arrival(&Arrival { at: arrival(2).at + TimeDelta::from_millis(16), ..arrival(2) });
+    assert_eq!(meter.jitter(), Some(TimeDelta::from_nanos(937_500)));
+}
+
+#[test]
 fn without_datagrams_the_summary_is_empty() {
     let summary = StreamMeter::new(&MeterConfig::default()).summary();
     assert_eq!((summary.received_packets, summary.rate_bps, summary.jitter), (0, None, None));
