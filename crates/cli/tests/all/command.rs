@@ -66,7 +66,7 @@ fn wrong_usage_is_one_line_and_exit_status_2() {
         ),
         (&["send", "127.0.0.1:9", "--bytes", "0"], "'--bytes <BYTES>': must be above 0 B, found \"0\""),
         (&["send", "127.0.0.1:9", "--strategy", "gird"], "grid"),
-        (&["send", "127.0.0.1:9", "--mode", "fast"], "precise, balanced or eco"),
+        (&["send", "127.0.0.1:9", "--mode", "fast"], "precise, balanced, eco"),
         (&["send", "127.0.0.1:9", "--profile", "g723"], "g729"),
         (&["send", "127.0.0.1:9", "--profile", "g711", "--ptime", "7ms"], "ptime"),
         (&["send", "127.0.0.1:9", "--profile", "g711", "--wav", "/no/such.wav"], "/no/such.wav"),
