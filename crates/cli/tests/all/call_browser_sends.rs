@@ -389,7 +389,7 @@ fn across(test: &str, folder: &Folder, query: &str, flags: &str) -> Option<(Stri
 #[test]
 fn lost_packets_of_each_encoding_are_repaired() {
     const TEST: &str = "lost_packets_of_each_encoding_are_repaired";
-    in_namespace(TEST, 1500, || {
+    let attempt = || {
         let folder = Folder::with(
             r#"
             duration = "20 s"
@@ -424,6 +424,16 @@ fn lost_packets_of_each_encoding_are_repaired() {
             assert!(frames * 4 >= count(&stream["frames"]) * 3 && broken * 3 <= frames, "{stream}");
         }
         decodes(&folder.path("camera.mkv"));
+    };
+    in_namespace(TEST, 1500, || {
+        // Where other programs take the processor, a browser repairs too late.
+        let mut left = 2;
+        while let Err(reason) = std::panic::catch_unwind(attempt) {
+            if left == 0 {
+                std::panic::resume_unwind(reason);
+            }
+            left -= 1;
+        }
     });
 }
 
