@@ -1,5 +1,8 @@
 //! The browser's offer and our answer (JSEP, RFC 8829; RFC 8866).
 
+mod extension;
+mod simulcast;
+
 use std::{fmt::Write as _, io::Cursor, net::SocketAddr};
 
 use giusto_congestion::{FeedbackKind, Requirements};
@@ -7,6 +10,10 @@ use giusto_session::{media::StreamId, video::VideoCodec};
 use giusto_units::DataRate;
 use rtc_sdp::description::{common::Attribute, media::MediaDescription, session::SessionDescription};
 
+use self::{
+    extension::{SentExtension, extension, write_extension},
+    simulcast::Simulcast,
+};
 use crate::fingerprint::Fingerprint;
 
 /// The longest description that is read. Chromium's have 5 to 10 kB.
@@ -19,12 +26,6 @@ const OPUS: &str = "opus/48000/2";
 /// The dependency descriptor (RTP Payload Format For AV1, Appendix A).
 const DEPENDENCY_URI: &str =
     "https://aomediacodec.github.io/av1-rtp-spec/#dependency-descriptor-rtp-header-extension";
-/// The line of a packet (RFC 9143 §15.1), the name of its encoding, and the name of the one that it repeats (RFC 8852 §4).
-const MID_URI: &str = "urn:ietf:params:rtp-hdrext:sdes:mid";
-const STREAM_ID_URI: &str = "urn:ietf:params:rtp-hdrext:sdes:rtp-stream-id";
-const REPAIRED_ID_URI: &str = "urn:ietf:params:rtp-hdrext:sdes:repaired-rtp-stream-id";
-/// The most encodings of a video that are accepted. Chosen by us: Chromium sends up to 3.
-const MAX_ENCODINGS: usize = 8;
 /// Headers of one and of two bytes may be mixed (RFC 8285 §6).
 const ALLOW_MIXED: &str = "extmap-allow-mixed";
 const ABS_SEND_TIME_URI: &str = "http://www.webrtc.org/experiments/rtp-hdrext/abs-send-time";
@@ -138,95 +139,6 @@ struct Accepted {
     /// Of AV1 that only the browser sends; with whether headers of two bytes, which a long descriptor needs, may come between others.
     dependency: Option<(SentExtension, bool)>,
     simulcast: Option<Simulcast>,
-}
-
-/// Several encodings of a video at once (simulcast, RFC 8853).
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Simulcast {
-    /// Their names, with the restrictions of each (RFC 8851 §5), in the order of the offer.
-    encodings: Vec<(StreamId, String)>,
-    /// The header extensions of the names, of the repaired names, and of the line.
-    id: SentExtension,
-    repaired: Option<SentExtension>,
-    mid: Option<SentExtension>,
-}
-
-/// A header extension that the browser sends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct SentExtension {
-    id: u8,
-    /// It is offered as one that the browser only sends, so that we answer that we only receive it (RFC 8285 §7).
-    is_one_way: bool,
-}
-
-impl SentExtension {
-    fn of(line: &MediaDescription, uri: &str) -> Option<Self> {
-        extension_in(line, uri, "/sendonly")
-            .map(|id| Self { id, is_one_way: true })
-            .or_else(|| extension(line, uri).map(|id| Self { id, is_one_way: false }))
-    }
-
-    fn write(self, text: &mut String, uri: &str) -> std::fmt::Result {
-        write!(text, "a=extmap:{}{} {uri}\r\n", self.id, if self.is_one_way { "/recvonly" } else { "" })
-    }
-}
-
-impl Simulcast {
-    /// What the line offers to send of this payload type. Of alternatives the first is taken, and encodings that begin paused (RFC 8853
-    /// §5.1) are as others.
-    fn of(line: &MediaDescription, payload_type: u8) -> Option<Self> {
-        let id = SentExtension::of(line, STREAM_ID_URI)?;
-        let offered = values(&line.attributes, "simulcast").next()?;
-        let mut words = offered.split_whitespace();
-        words.find(|word| *word == "send")?;
-        let names = words.next()?.split(';').filter_map(|one| one.split(',').next());
-        let encoding = |name: &str| {
-            let name = name.trim_start_matches('~');
-            let mut described = values(&line.attributes, "rid").map(|value| value.splitn(3, ' '));
-            let mut words = described.find_map(|mut words| {
-                ((words.next(), words.next()) == (Some(name), Some("send"))).then_some(words)
-            })?;
-            Some((StreamId::new(name)?, restrictions(words.next().unwrap_or_default(), payload_type)?))
-        };
-        let encodings: Vec<_> = names.filter_map(encoding).take(MAX_ENCODINGS).collect();
-        (!encodings.is_empty()).then(|| Self {
-            encodings,
-            id,
-            repaired: SentExtension::of(line, REPAIRED_ID_URI),
-            mid: SentExtension::of(line, MID_URI),
-        })
-    }
-
-    fn write(&self, text: &mut String) -> std::fmt::Result {
-        let extensions =
-            [(self.mid, MID_URI), (Some(self.id), STREAM_ID_URI), (self.repaired, REPAIRED_ID_URI)];
-        for (extension, uri) in extensions {
-            extension.map_or(Ok(()), |extension| extension.write(text, uri))?;
-        }
-        for (name, restrictions) in &self.encodings {
-            write!(text, "a=rid:{name} recv{restrictions}\r\n")?;
-        }
-        let names: Vec<&str> = self.encodings.iter().map(|(name, _)| name.as_str()).collect();
-        write!(text, "a=simulcast:recv {}\r\n", names.join(";"))
-    }
-}
-
-/// The restrictions of an encoding as the answer repeats them (RFC 8851 §6.3), after a space. `None` if they exclude the payload type, or
-/// are not plain.
-fn restrictions(text: &str, payload_type: u8) -> Option<String> {
-    let is_plain = text.len() <= 200 && text.bytes().all(|byte| byte.is_ascii_graphic());
-    let mut repeated = Vec::new();
-    for one in text.split(';').filter(|one| !one.is_empty()) {
-        match one.strip_prefix("pt=") {
-            Some(types) if types.split(',').any(|number| number.parse() == Ok(payload_type)) => {
-                repeated.push(format!("pt={payload_type}"));
-            }
-            Some(_) => return None,
-            None => repeated.push(one.to_owned()),
-        }
-    }
-    let space = if repeated.is_empty() { "" } else { " " };
-    is_plain.then(|| format!("{space}{}", repeated.join(";")))
 }
 
 /// What an offer says about the media of a call.
@@ -587,10 +499,6 @@ impl Accepted {
     }
 }
 
-fn write_extension(text: &mut String, id: Option<u8>, uri: &str) -> std::fmt::Result {
-    id.map_or(Ok(()), |id| write!(text, "a=extmap:{id} {uri}\r\n"))
-}
-
 /// Our side of the answer.
 #[derive(Debug, Clone, Copy)]
 pub struct Answer<'a> {
@@ -756,18 +664,4 @@ fn feedback(line: &MediaDescription, payload_type: u8) -> Vec<String> {
     let number = payload_type.to_string();
     let pairs = values(&line.attributes, "rtcp-fb").filter_map(|value| value.split_once(' '));
     pairs.filter(|(of, _)| *of == "*" || *of == number).map(|(_, value)| value.trim().to_owned()).collect()
-}
-
-/// The identifier of a header extension, if one-byte headers have room for it and it has no direction (RFC 8285 §5).
-fn extension(line: &MediaDescription, uri: &str) -> Option<u8> {
-    extension_in(line, uri, "")
-}
-
-/// The same with this direction.
-fn extension_in(line: &MediaDescription, uri: &str, direction: &str) -> Option<u8> {
-    values(&line.attributes, "extmap")
-        .filter_map(|value| value.split_once(' '))
-        .filter(|(_, rest)| rest.split_whitespace().next() == Some(uri))
-        .filter_map(|(id, _)| id.strip_suffix(direction)?.parse().ok())
-        .find(|id| (1..=14).contains(id))
 }

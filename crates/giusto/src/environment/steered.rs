@@ -283,7 +283,7 @@ impl Controller for Steered {
 /// The next instant: an action takes effect right after the end of a step.
 pub(super) const AFTER: TimeDelta = TimeDelta::from_nanos(1);
 
-/// Sees what a controller is told and answers.
+/// Keeps what an observation needs of a controller's inputs.
 #[derive(Debug)]
 struct Seeing(Shared);
 

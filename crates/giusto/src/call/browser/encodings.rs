@@ -18,7 +18,7 @@ const SAME: TimeDelta = TimeDelta::from_millis(5);
 const ASK_INTERVAL: TimeDelta = TimeDelta::from_seconds(2);
 /// Frames that wait for the first report of their source, which says when they were captured. Chosen by us: more than 2 s.
 const MAX_WAITING: usize = 256;
-/// Sources that are told apart: as many as the receiver has.
+/// The most synchronisation sources (SSRCs): as many as the receiver keeps.
 const MAX_SOURCES: usize = 31;
 
 /// Frames of several sources in, of one video out: it changes the source at key frames only.
