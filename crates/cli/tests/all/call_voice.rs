@@ -222,7 +222,8 @@ fn heard(path: fn(u16) -> Option<u64>) -> Value {
         let delay = if is_audio { path(sequence) } else { Some(0) };
         delay.map(|delay| (Duration::from_millis(delay), bytes.to_vec())).into_iter().collect()
     }));
-    let output = run(&["call", &relay.address.to_string(), "--json", "--video", "0", "-t", "6", "--voice"]);
+    let to = relay.address.to_string();
+    let output = run(&["call", &to, "--json", "--video", "0", "-t", "6", "--repair", "none", "--voice"]);
     assert!(matches!(output.status.code(), Some(0 | 3)), "{}", text(&output.stderr));
     let mut record = listener.result().0;
     record["call"]["heard"].take()
@@ -239,9 +240,14 @@ fn loss_and_delay_of_voice_are_heard() {
     assert!((100.0..240.0).contains(&number(&whole, "played_packets")), "{whole}");
     // The best of the wideband scale for Opus is 4.38 (crates/measure).
     assert!((3.5..4.5).contains(&number(&whole, "mos")), "{whole}");
-    // Every tenth is lost, the others are 300 ms late: each costs.
+    // Every tenth is lost, of which the next packet's FEC rebuilds some; the others are 300 ms late: each costs.
     let poor = heard(|sequence| (sequence % 10 != 0).then_some(300));
-    assert!((0.05..0.3).contains(&number(&poor, "loss_ratio")), "{poor}");
+    let [lost, late, repaired] =
+        ["lost", "late", "repaired"].map(|kind| number(&poor, &format!("{kind}_packets")));
+    let unheard = lost + late - repaired;
+    let due = number(&poor, "played_packets") + unheard;
+    assert!((0.08..0.12).contains(&(lost / due)) && repaired < lost, "{poor}");
+    assert!((number(&poor, "loss_ratio") - unheard / due).abs() < 1e-9, "{poor}");
     assert!(number(&poor, "network_delay_ms") >= 300.0, "{poor}");
     assert!(number(&poor, "mos") < number(&whole, "mos") - 0.5, "{poor} {whole}");
 }
