@@ -263,6 +263,35 @@ fn frames_that_do_not_fit_are_rejected() {
 }
 
 #[test]
+fn a_sender_that_is_closed_sends_what_is_queued() {
+    // gcc pads and probes at the start of a call.
+    let mut sender = sender(algorithm("gcc:libwebrtc"));
+    let frame = |size| Frame {
+        captured: ms(0),
+        media_timestamp: 0,
+        payload: Payload::zeros(DataSize::from_bytes(size)),
+        key: true,
+    };
+    sender.push_frame(ms(0), VIDEO, frame(30_000)).unwrap();
+    sender.close();
+    assert_eq!(sender.push_frame(ms(0), VIDEO, frame(100)), Err(FrameError::Stopped));
+    let (mut sent, mut now) = (DataSize::ZERO, ms(0));
+    while let Some(at) = sender.poll_timeout().filter(|&at| at < ms(500)) {
+        now = at.max(now);
+        sender.handle_timeout(now);
+        while let Some(datagram) = sender.poll_transmit(now) {
+            // Reports have none.
+            sent += datagram.payload.size();
+            assert!(datagram.payload.size() == DataSize::ZERO || datagram.head[1] & 0x7f == 96);
+        }
+        now += TimeDelta::from_micros(1);
+    }
+    assert_eq!((sent.as_bytes(), sender.queue(now).size), (30_000, DataSize::ZERO));
+    sender.stop(now);
+    assert_eq!(sender.poll_transmit(now).map(|bye| bye.head[1]), Some(200), "a report and the BYE");
+}
+
+#[test]
 fn a_pushed_frame_is_sent_without_a_timeout() {
     let mut sender = sender(algorithm("fixed"));
     let payload = Payload::from(vec![7; 100]);

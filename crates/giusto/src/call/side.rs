@@ -213,7 +213,10 @@ impl CallSide {
             let video = real.map(|video| -> Box<dyn MediaSource> { Box::new(video) });
             let real = RealSources { video, audio: audio_source(config.voice.as_ref(), start)? };
             let endpoint = media::sender(spec, controller, ends, start, random, real)?;
-            let media = Media::new(endpoint, outgoing[0], outgoing[0], start).stopping_at(stop);
+            let media = Media::new(endpoint, outgoing[0], outgoing[0], start);
+            // At the end of the call, its last frames are still sent.
+            let is_last = stop >= Timestamp::ZERO + config.duration;
+            let media = if is_last { media.closing_at(stop) } else { media.stopping_at(stop) };
             let media = media.changing_route(&spec.route_changes);
             let media =
                 media::pauses(spec).fold(media, |media, (stream, pauses)| media.pausing(stream, &pauses));
@@ -545,6 +548,17 @@ impl CallMedia for CallSide {
             self.live.sent_bytes = self.live.sent_bytes.saturating_sub(u64::from(packet.bytes));
         }
         self.recorder.on_event(now, &Event::Unsent { packet });
+    }
+
+    fn close(&mut self) {
+        if let Some(sender) = &mut self.sender {
+            sender.close();
+        }
+    }
+
+    fn is_sent(&self, now: Timestamp) -> bool {
+        let sender = self.sender.as_ref().and_then(|media| media.endpoint().sender());
+        sender.is_none_or(|sender| sender.queue(now).size == DataSize::ZERO)
     }
 
     fn stop(&mut self, now: Timestamp) {

@@ -18,6 +18,11 @@ use crate::{
     probe::wire::SEAL_BYTES,
 };
 
+/// Time for which queued media may still be sent at the end of a call. Chosen by us: a frame is sent within the time until the next, unless
+/// the path is full.
+const EMPTYING: TimeDelta = TimeDelta::from_millis(200);
+/// How often an end looks whether they are. Chosen by us.
+const EMPTYING_STEP: TimeDelta = TimeDelta::from_millis(10);
 /// Time for which media that are on their way may arrive after the last was sent, before the end is announced. Chosen by us.
 const DRAIN: TimeDelta = TimeDelta::from_millis(50);
 /// Time for which an end waits for the final figures of the other. Chosen by us.
@@ -54,6 +59,8 @@ pub(super) enum Stage {
     Waiting,
     /// Media flow.
     Running,
+    /// No more frames are made; those that are queued are sent until this time.
+    Emptying(Timestamp),
     /// No more media are sent; Finish follows at this time.
     Draining(Timestamp),
     /// A Finish was sent first at this time.
@@ -197,7 +204,9 @@ impl<M: CallMedia> End<M> {
         match self.stage {
             Stage::Greeting | Stage::Offering(_) | Stage::Waiting => CallStatus::Opening,
             Stage::Running => CallStatus::Running,
-            Stage::Draining(_) | Stage::Finishing(_) | Stage::Closing(_) => CallStatus::Ending,
+            Stage::Emptying(_) | Stage::Draining(_) | Stage::Finishing(_) | Stage::Closing(_) => {
+                CallStatus::Ending
+            }
             Stage::Over(_) => CallStatus::Over,
         }
     }
@@ -297,7 +306,9 @@ impl<M: CallMedia> End<M> {
                 self.end(now, Err(CallError::NoAnswer(times.open)));
             }
             Stage::Waiting => {}
-            Stage::Running | Stage::Draining(_) | Stage::Closing(_) if silent >= times.silence => {
+            Stage::Running | Stage::Emptying(_) | Stage::Draining(_) | Stage::Closing(_)
+                if silent >= times.silence =>
+            {
                 self.end(now, Err(CallError::Silent(silent)));
             }
             Stage::Running => {
@@ -313,6 +324,7 @@ impl<M: CallMedia> End<M> {
                     }
                 }
             }
+            Stage::Emptying(until) => self.empty(now, until),
             Stage::Draining(at) if now >= at => {
                 self.stage = Stage::Finishing(now);
                 self.say_figures(now, |token, figures| Message::Finish { token, figures });
@@ -334,7 +346,9 @@ impl<M: CallMedia> End<M> {
             .insert(self.refused_since.filter(|&since| since > self.last_heard).unwrap_or(now));
         let (patience, why) = match self.stage {
             Stage::Greeting | Stage::Offering(_) => (REFUSED_OPENING, CallError::PortUnreachable),
-            Stage::Running | Stage::Draining(_) | Stage::Closing(_) => (REFUSED, CallError::Gone),
+            Stage::Running | Stage::Emptying(_) | Stage::Draining(_) | Stage::Closing(_) => {
+                (REFUSED, CallError::Gone)
+            }
             Stage::Waiting | Stage::Finishing(_) | Stage::Over(_) => return None,
         };
         (now.saturating_since(since) >= patience).then_some(why)
@@ -409,12 +423,27 @@ impl<M: CallMedia> End<M> {
     pub(super) fn finish(&mut self, now: Timestamp) {
         match self.stage {
             Stage::Running => {
-                self.stop_media(now);
-                self.stage = Stage::Draining(now + DRAIN);
-                self.next = now + DRAIN;
+                if let Some(media) = &mut self.media {
+                    media.close();
+                }
+                self.empty(now, now + EMPTYING);
             }
             Stage::Greeting | Stage::Offering(_) | Stage::Waiting => self.end(now, Ok(())),
             _ => {}
+        }
+    }
+
+    /// Stops the media once all are sent, at the latest at `until`.
+    fn empty(&mut self, now: Timestamp, until: Timestamp) {
+        let media_time = self.media_time(now);
+        let is_sent = self.media.as_ref().is_none_or(|media| media.is_sent(media_time));
+        if is_sent || now >= until {
+            self.stop_media(now);
+            self.stage = Stage::Draining(now + DRAIN);
+            self.next = now + DRAIN;
+        } else {
+            self.stage = Stage::Emptying(until);
+            self.next = until.min(now + EMPTYING_STEP);
         }
     }
 
@@ -491,7 +520,7 @@ impl<M: CallMedia> End<M> {
                     return;
                 }
                 self.their_figures = Some(figures.clone());
-                if matches!(self.stage, Stage::Running | Stage::Draining(_)) {
+                if matches!(self.stage, Stage::Running | Stage::Emptying(_) | Stage::Draining(_)) {
                     self.stop_media(now);
                     self.stage = Stage::Closing(now + CLOSING);
                     self.next = now + CLOSING;

@@ -41,6 +41,15 @@ pub trait CallMedia {
         let _ = (now, kind, size);
     }
 
+    /// Takes no more frames. What is queued is still sent, until [`is_sent`](Self::is_sent). The default does nothing.
+    fn close(&mut self) {}
+
+    /// Whether nothing is queued. The default says so.
+    fn is_sent(&self, now: Timestamp) -> bool {
+        let _ = now;
+        true
+    }
+
     /// Stops sending media, with a BYE.
     fn stop(&mut self, now: Timestamp);
 
@@ -72,6 +81,16 @@ impl CallMedia for MediaEndpoint {
         if let Some(sender) = self.sender_mut() {
             sender.on_route_change(now);
         }
+    }
+
+    fn close(&mut self) {
+        if let Some(sender) = self.sender_mut() {
+            sender.close();
+        }
+    }
+
+    fn is_sent(&self, now: Timestamp) -> bool {
+        self.sender().is_none_or(|sender| sender.queue(now).size == DataSize::ZERO)
     }
 
     fn stop(&mut self, now: Timestamp) {

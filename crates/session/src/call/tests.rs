@@ -107,6 +107,22 @@ fn a_call_begins_flows_and_ends_with_figures() {
 }
 
 #[test]
+fn what_is_queued_at_the_end_is_sent_within_bounds() {
+    // Of 100 packets, one each 10 ms, there is room for those of 200 ms.
+    for (queued, least, most) in [(0, 0, 0), (7, 7, 7), (100, 19, 21)] {
+        let mut network = Network::new([None, None], offer(Some(1000)));
+        network.run(at(500));
+        network.caller.media_mut(network.call).unwrap().queued = Some(queued);
+        network.run(at(3000));
+        assert_eq!((network.ended(true), network.ended(false)), (Some(&Ok(())), Some(&Ok(()))));
+        let Ticks { closed, sent, .. } = *network.caller.media(network.call).unwrap();
+        let after = sent - 100;
+        assert!(closed && (least..=most).contains(&after), "{queued} {after}");
+        assert_eq!(network.received() as u64, sent);
+    }
+}
+
+#[test]
 fn ended_calls_are_forgotten() {
     let mut network = Network::new([None, None], offer(Some(100)));
     network.run(at(1000));

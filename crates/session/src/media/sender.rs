@@ -82,6 +82,8 @@ pub struct MediaSender {
     /// Whether the controller's target was applied since the last frame was pushed.
     is_settled: bool,
     pub(super) stopped: bool,
+    /// No more frames are accepted; what is queued is still sent.
+    closed: bool,
 }
 
 impl MediaSender {
@@ -122,6 +124,7 @@ impl MediaSender {
             begun: false,
             is_settled: true,
             stopped: false,
+            closed: false,
             config,
         }
     }
@@ -229,7 +232,7 @@ impl MediaSender {
     /// [`FrameError`] if the frame is not accepted.
     pub fn push_frame(&mut self, now: Timestamp, stream: usize, frame: Frame) -> Result<(), FrameError> {
         let now = self.advance(now);
-        if self.stopped {
+        if self.stopped || self.closed {
             return Err(FrameError::Stopped);
         }
         self.prepare(now);
@@ -266,6 +269,11 @@ impl MediaSender {
             self.share(now);
         }
         self.settle(now);
+    }
+
+    /// Accepts no more frames. What is queued is still sent, without padding.
+    pub fn close(&mut self) {
+        self.closed = true;
     }
 
     /// Ends the session: only a BYE is sent (RFC 3550 §6.6).
@@ -394,6 +402,9 @@ impl MediaSender {
     fn wanted(&self) -> Option<(Timestamp, DataSize)> {
         if let Some(size) = self.next_queued() {
             return Some((self.now, size));
+        }
+        if self.closed {
+            return None;
         }
         match self.pacer.probe(self.now) {
             Some(need) => Some((self.now, self.padding_size(need.left))),

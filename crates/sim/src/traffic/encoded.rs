@@ -80,6 +80,14 @@ impl EncodedEndpoint {
         self.take_events(now);
     }
 
+    /// Encodes no more frames. What is queued is still sent.
+    pub(super) fn close(&mut self) {
+        self.encoders.clear();
+        if let Some(sender) = self.endpoint.sender_mut() {
+            sender.close();
+        }
+    }
+
     /// Ends the media with a BYE.
     pub fn stop(&mut self, now: Timestamp) {
         self.encoders.clear();

@@ -26,6 +26,8 @@ pub struct Media {
     flows: (FlowId, FlowId),
     start: Timestamp,
     stop: Option<Timestamp>,
+    /// Time from which it makes no more frames.
+    close: Option<Timestamp>,
     /// Times at which streams pause or resume, in order.
     pauses: VecDeque<(Timestamp, usize, bool)>,
     /// Times at which the controller is notified of a route change, in order.
@@ -42,6 +44,7 @@ impl Media {
             flows: (flow, about),
             start,
             stop: None,
+            close: None,
             pauses: VecDeque::new(),
             route_changes: VecDeque::new(),
             arrivals: None,
@@ -52,6 +55,12 @@ impl Media {
     #[must_use]
     pub fn stopping_at(self, stop: Timestamp) -> Self {
         Self { stop: Some(stop), ..self }
+    }
+
+    /// It makes no frames from `close` on, and sends those that are queued.
+    #[must_use]
+    pub fn closing_at(self, close: Timestamp) -> Self {
+        Self { close: Some(close), ..self }
     }
 
     /// Stream number `stream` makes no frames during each of `pauses`.
@@ -93,9 +102,15 @@ impl Media {
         }
     }
 
+    /// Makes no more frames. What is queued is still sent.
+    pub fn close(&mut self) {
+        self.close = None;
+        self.endpoint.close();
+    }
+
     /// Ends the media now, with a BYE.
     pub fn stop(&mut self, now: Timestamp) {
-        self.stop = None;
+        (self.stop, self.close) = (None, None);
         self.endpoint.stop(now);
     }
 }
@@ -120,6 +135,9 @@ impl Agent for Media {
             self.route_changes.pop_front();
             self.on_route_change(now);
         }
+        if self.close.is_some_and(|close| now >= close) {
+            self.close();
+        }
         if self.stop.is_some_and(|stop| now >= stop) {
             self.stop = None;
             self.endpoint.stop(now);
@@ -140,7 +158,7 @@ impl Agent for Media {
     fn poll_timeout(&self) -> Option<Timestamp> {
         let pause = self.pauses.front().map(|&(at, ..)| at);
         let route = self.route_changes.front().copied();
-        let next = Timestamp::earliest([self.endpoint.poll_timeout(), self.stop, pause, route]);
+        let next = Timestamp::earliest([self.endpoint.poll_timeout(), self.stop, self.close, pause, route]);
         next.map(|next| next.max(self.start))
     }
 

@@ -21,6 +21,9 @@ pub(super) struct Ticks {
     pub(super) unsent: u64,
     pub(super) received: Vec<Timestamp>,
     pub(super) stopped: bool,
+    /// What is queued at the end: packets.
+    pub(super) queued: Option<u64>,
+    pub(super) closed: bool,
     pub(super) routes: u32,
     pub(super) correction: Option<TimeDelta>,
 }
@@ -29,7 +32,18 @@ impl Ticks {
     pub(super) fn new(sources: u32, sends: bool) -> Self {
         let next = sends.then_some(Timestamp::ZERO);
         let received = Vec::new();
-        Self { sources, next, sent: 0, unsent: 0, received, stopped: false, routes: 0, correction: None }
+        Self {
+            sources,
+            next,
+            sent: 0,
+            unsent: 0,
+            received,
+            stopped: false,
+            queued: None,
+            closed: false,
+            routes: 0,
+            correction: None,
+        }
     }
 }
 
@@ -44,6 +58,10 @@ impl CallMedia for Ticks {
     fn poll_transmit(&mut self, now: Timestamp) -> Option<Datagram> {
         let due = self.next.filter(|due| *due <= now && !self.stopped)?;
         self.next = Some(due.max(now - MILLI * 10) + MILLI * 10);
+        if self.closed {
+            self.queued = self.queued?.checked_sub(1);
+            self.queued?;
+        }
         self.sent += 1;
         let mut head = vec![0x80, 96, 0, self.sent as u8, 0, 0, 0, 0];
         head.extend((self.sources | 2).to_be_bytes());
@@ -67,6 +85,14 @@ impl CallMedia for Ticks {
         assert_eq!((kind, size), (96, DataSize::from_bytes(112)));
         self.sent -= 1;
         self.unsent += 1;
+    }
+
+    fn close(&mut self) {
+        self.closed = true;
+    }
+
+    fn is_sent(&self, _now: Timestamp) -> bool {
+        self.queued.is_none_or(|queued| queued == 0)
     }
 
     fn stop(&mut self, _now: Timestamp) {
