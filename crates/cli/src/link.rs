@@ -70,8 +70,8 @@ pub(crate) struct LinkArgs {
     #[arg(long, value_name = "TIME", value_parser = time_above_zero)]
     duration: Option<TimeDelta>,
 
-    /// Start the time of the links with the first RTP or RTCP datagram; what comes before passes at once [default: with COMMAND, or
-    /// with the first datagram of a relay after the handshake]
+    /// Start the time of the links with the first RTP or RTCP datagram; what comes before passes at once [default: with COMMAND, unless
+    /// it begins with a call of giusto, or with the first datagram of a relay after the handshake]
     #[arg(long)]
     start_with_media: bool,
 
@@ -222,6 +222,13 @@ pub(crate) fn run(args: &LinkArgs, stop: &Arc<AtomicBool>) -> anyhow::Result<Exi
     };
     progress.clear();
     let run = result.map_err(|error| unavailable(&error))?;
+    if run.record.duration_s > 0.0 {
+        progress.note(match run.began_with {
+            "media" => "the time of the links began with the first RTP packet",
+            "command" => "the time of the links began with COMMAND",
+            _ => "the time of the links began with the first datagram behind the handshake",
+        });
+    }
     // One of both that fails costs the other nothing.
     let written = args.out.as_ref().map(|folder| write(folder, &run)).transpose();
     print(args, &run)?;

@@ -20,5 +20,5 @@ pub mod stamp;
 mod testing;
 pub mod video;
 
-pub use control::is_control;
+pub use control::{is_call_control, is_control};
 pub use session::Session;

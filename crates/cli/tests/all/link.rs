@@ -168,6 +168,21 @@ fn a_ping_takes_twice_the_delay_and_nothing_else_crosses() {
         assert!(*ping(NEAR.into(), 10, 56).iter().min().unwrap() >= Duration::from_millis(60));
         let (result, _) = link.finish();
         assert!([10, 11, 12].contains(&result["flows"][0]["received_packets"].as_u64().unwrap()), "{result}");
+        // Where the first packet opens a call of giusto, its media begin the time without being told.
+        let link = Link::start(&folder, &[], &["sleep", "60"]);
+        sender.send_to(b"giu4 and more", (NEAR, 5004)).unwrap();
+        assert!(*ping(NEAR.into(), 10, 56).iter().min().unwrap() < Duration::from_millis(30));
+        sender.send_to(&[[0x80, 96].as_slice(), &[0; 98]].concat(), (NEAR, 5004)).unwrap();
+        assert!(*ping(NEAR.into(), 10, 56).iter().min().unwrap() >= Duration::from_millis(60));
+        let (result, _) = link.finish();
+        assert_eq!(result["began_with"], "media");
+        // Another first packet leaves it with the command, whatever comes then.
+        let link = Link::start(&folder, &[], &["sleep", "60"]);
+        assert!(*ping(NEAR.into(), 10, 56).iter().min().unwrap() >= Duration::from_millis(60));
+        sender.send_to(b"giu4 and more", (NEAR, 5004)).unwrap();
+        assert!(*ping(NEAR.into(), 10, 56).iter().min().unwrap() >= Duration::from_millis(60));
+        let (result, _) = link.finish();
+        assert_eq!(result["began_with"], "command");
     });
 }
 

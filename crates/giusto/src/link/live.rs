@@ -61,7 +61,8 @@ giusto_units::defaults! {
         /// datagrams pass at once, and only `stop` ends the run. Default: `None`: with the first datagram of a relay that belongs to no
         /// handshake (giusto's own, DTLS, STUN), or with the command.
         pub start: Option<StartSignal> = None,
-        /// The time of the links begins with the first RTP or RTCP datagram. What comes before passes at once. Default: no.
+        /// The time of the links begins with the first RTP or RTCP datagram. What comes before passes at once. Default: only if the first
+        /// packet of a command is of a call's handshake.
         pub with_media: bool = false,
         /// With a duration, a relay ends after this time, or the duration if that is longer, without a datagram that begins the time of the
         /// links. Default: 60 s.
@@ -150,6 +151,8 @@ pub struct LinkRun {
     /// Addresses of the far side; empty with a relay.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub far: Vec<IpAddr>,
+    /// What the time of the links began with: `command`, `media`, `datagram` of a relay behind a handshake, or `signal`.
+    pub began_with: &'static str,
     /// Wake-ups of the thread that drives the links.
     pub sleeper: SleeperReport,
     /// What the system granted.
@@ -262,6 +265,8 @@ impl<'p, 'a, T: Copy> World<'p, 'a, T> {
     ) -> LiveReport {
         let Self { plan, emulator, recorder, reported, delivered } = self;
         emulate::run(shell, emulator, recorder, config, |now, emulator, lateness| {
+            // The time of the links may begin again.
+            *reported = (*reported).min(now);
             if now.saturating_since(*reported) >= REPORT {
                 report(&state(plan, emulator, lateness, now, now - *reported, delivered));
                 *reported = now;
@@ -398,6 +403,11 @@ pub fn relay(
             _ => ControlFlow::Continue(()),
         }
     };
+    let began_with = match &options.start {
+        Some(_) => "signal",
+        None if options.with_media => "media",
+        None => "datagram",
+    };
     let live = world.run(&mut shell, &config, look, report);
     if let Some(waited) = unused {
         let datagram = if options.with_media { "RTP or RTCP datagram" } else { "datagram of a stream" };
@@ -405,7 +415,16 @@ pub fn relay(
     }
     let counts = shell.report();
     let Finished { record, sleeper, granted } = world.finish(live, counts.kernel_dropped_packets, options);
-    Ok(LinkRun { record, listen, relay: Some(counts), command: None, far: Vec::new(), sleeper, granted })
+    Ok(LinkRun {
+        record,
+        listen,
+        relay: Some(counts),
+        command: None,
+        far: Vec::new(),
+        began_with,
+        sleeper,
+        granted,
+    })
 }
 
 /// Whether a datagram is RTP or RTCP: RFC 7983 §7.
@@ -420,15 +439,25 @@ fn begins(datagram: &[u8]) -> bool {
     !is_handshake && !giusto_session::is_control(datagram)
 }
 
+/// The UDP payload of an IP packet.
+fn udp_payload(packet: &[u8]) -> Option<&[u8]> {
+    const UDP: u8 = 17;
+    let (protocol, header) = match packet.first()? {
+        first @ 0x40..=0x4f => (packet.get(9)?, usize::from(first & 15) * 4),
+        0x60..=0x6f => (packet.get(6)?, 40),
+        _ => return None,
+    };
+    packet.get(header + 8..).filter(|_| *protocol == UDP)
+}
+
 /// Whether an IP packet is RTP or RTCP over UDP.
 fn is_media_packet(packet: &[u8]) -> bool {
-    const UDP: u8 = 17;
-    let (protocol, header) = match packet.first() {
-        Some(first @ 0x40..=0x4f) => (packet.get(9), usize::from(first & 15) * 4),
-        Some(0x60..=0x6f) => (packet.get(6), 40),
-        _ => return false,
-    };
-    protocol == Some(&UDP) && packet.get(header + 8..).is_some_and(is_media)
+    udp_payload(packet).is_some_and(is_media)
+}
+
+/// Whether an IP packet is of the handshake of a call.
+fn opens_call(packet: &[u8]) -> bool {
+    udp_payload(packet).is_some_and(giusto_session::is_call_control)
 }
 
 /// Runs a command in a network namespace of its own, whose only way out leads across the links to the network namespace of the
@@ -487,7 +516,11 @@ pub fn command(
     if asked.at_terminal {
         child.take_terminal();
     }
-    let start = if options.with_media { Start::First(is_media_packet) } else { Start::AtOnce };
+    let start = if options.with_media {
+        Start::First(is_media_packet)
+    } else {
+        Start::Opening { is_opening: opens_call, is_first: is_media_packet }
+    };
     let config =
         LiveConfig { start, watch_interval: LOOK, sleeper: sleeper(options), ..LiveConfig::default() };
     let mut ended = None;
@@ -519,6 +552,7 @@ pub fn command(
         namespace.run(move || TunDevice::dropped_packets_of(&name)).ok().flatten().unwrap_or(0)
     };
     let dropped = near_dropped + shell.far().dropped_packets().unwrap_or(0);
+    let began_with = if live.opened || options.with_media { "media" } else { "command" };
     let Finished { mut record, sleeper, granted } = world.finish(live, dropped, options);
     record.interrupted = interrupted;
     let status = ended.map(|status| CommandStatus { was_ended, ..CommandStatus::of(status) });
@@ -529,6 +563,7 @@ pub fn command(
         relay: None,
         command: status,
         far: far.collect(),
+        began_with,
         sleeper,
         granted,
     })

@@ -66,6 +66,14 @@ pub enum Start {
     AtOnce,
     /// With the first packet whose content this accepts. Those before it pass at once, unseen by the links and the observer.
     First(fn(&[u8]) -> bool),
+    /// With the call of [`run`], unless `is_opening` accepts the content of the first packet: then as for [`First`](Self::First), with
+    /// `is_first`.
+    Opening {
+        /// Whether a packet opens a session whose data begin the time.
+        is_opening: fn(&[u8]) -> bool,
+        /// Whether it is one of these data.
+        is_first: fn(&[u8]) -> bool,
+    },
     /// When `start` is set. Before, and after the end of the duration, packets pass at once, unseen by the links and the observer;
     /// the run goes on until it is stopped. So a session can begin and end outside the time of the links.
     Signal {
@@ -116,6 +124,8 @@ pub struct LiveConfig {
 pub struct LiveReport {
     /// The time of the links.
     pub now: Timestamp,
+    /// Whether that began with the data of a session: see [`Start::Opening`].
+    pub opened: bool,
     /// Time from the moment at which a packet left the last link until it was passed to the system.
     pub lateness: ErrorHistogram,
     /// Packets passed to the system.
@@ -141,12 +151,18 @@ pub fn run<S: Shell>(
 ) -> LiveReport {
     let clock = config.clock.unwrap_or_else(Clock::start);
     let mut sleeper = Sleeper::new(config.sleeper.clone());
-    let mut origin = matches!(config.start, Start::AtOnce).then(|| clock.now());
+    let mut origin = matches!(config.start, Start::AtOnce | Start::Opening { .. }).then(|| clock.now());
     let (signal, is_first) = match &config.start {
         Start::Signal { start, crosses } => (Some((start, crosses)), None),
-        Start::First(is_first) => (None, Some(is_first)),
+        Start::First(is_first) | Start::Opening { is_first, .. } => (None, Some(is_first)),
         Start::AtOnce => (None, None),
     };
+    // Until the first packet has come, it is not known which packet begins the time.
+    let mut is_opening = match config.start {
+        Start::Opening { is_opening, .. } => Some(is_opening),
+        _ => None,
+    };
+    let mut opened = false;
     let end = config.duration.map(|duration| Timestamp::ZERO + duration);
     let mut lateness = ErrorHistogram::new();
     let (mut sent_packets, mut unsent_packets) = (0_u64, 0_u64);
@@ -155,6 +171,9 @@ pub fn run<S: Shell>(
     let mut watch_at = clock.now() + interval;
     loop {
         let any = shell.receive(clock, |at, arrival, content| {
+            if is_opening.take().is_some_and(|is_opening| is_opening(content)) {
+                (origin, opened) = (None, true);
+            }
             let start = match signal {
                 Some((signal, _)) => origin.or_else(|| signal.get(clock)),
                 None => origin.or_else(|| is_first.is_some_and(|is_first| is_first(content)).then_some(at)),
@@ -174,7 +193,10 @@ pub fn run<S: Shell>(
         let link_now = origin.map_or(Timestamp::ZERO, |origin| since(origin, now));
         // A run does not go on after its end, however late the thread is.
         let is_over = end.is_some_and(|end| link_now >= end);
-        emulator.advance(end.map_or(link_now, |end| link_now.min(end)), observer);
+        // Links cannot go back to their beginning.
+        if is_opening.is_none() {
+            emulator.advance(end.map_or(link_now, |end| link_now.min(end)), observer);
+        }
         let begin = origin.unwrap_or_default();
         let is_live = origin.is_some() && !(signal.is_some() && is_over);
         let mut record = |due| {
@@ -216,7 +238,7 @@ pub fn run<S: Shell>(
         let begin = origin.unwrap_or(now);
         let due = |at: Timestamp| begin + (at - Timestamp::ZERO);
         let runs = origin.is_some() && !is_over;
-        let next = emulator.next_event().filter(|_| runs).map(due);
+        let next = emulator.next_event().filter(|_| runs && is_opening.is_none()).map(due);
         let end = end.filter(|_| runs).map(due);
         let pause = [end, Some(watch_at)].into_iter().flatten().fold(now + LOOK, Timestamp::min);
         // Only packets are worth spinning for.
@@ -230,7 +252,10 @@ pub fn run<S: Shell>(
     sleeper.describe(&mut granted);
     let now = origin.map_or(Timestamp::ZERO, |origin| since(origin, clock.now()));
     let now = config.duration.map_or(now, |duration| now.min(Timestamp::ZERO + duration));
-    LiveReport { now, lateness, sent_packets, unsent_packets, sleeper: sleeper.report(), granted }
+    if is_opening.is_some() {
+        emulator.advance(now, observer);
+    }
+    LiveReport { now, opened, lateness, sent_packets, unsent_packets, sleeper: sleeper.report(), granted }
 }
 
 /// `at` as time since `origin`; zero before it.
