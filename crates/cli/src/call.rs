@@ -154,8 +154,16 @@ fn call(
 ) -> anyhow::Result<ExitCode> {
     let addresses = args::resolve_all(&args.target, None, CALL_PORT)?;
     let addresses = args.path.reachable(&args.target, addresses)?;
-    if args.save.is_some() && !args.bidir {
-        misuse!("--save: nothing real comes from the listener: add --bidir, or save at the listener");
+    let receives = args.bidir || args.reverse && (args.codec.is_some() || args.voice.is_some());
+    if args.save.is_some() && !receives {
+        misuse!(
+            "--save: nothing real comes from the listener: add --bidir, or --reverse with --codec or --voice, or save at the listener"
+        );
+    }
+    if let Some((save, codec)) = settings.save.as_ref().zip(args.codec)
+        && !save.takes(codec)
+    {
+        misuse!("--save: the file has no room for {codec}: use a name that ends in .ivf or .mkv");
     }
     let plan = plan(args)?;
     let trace = open_trace(args.end.trace.as_deref())?;
@@ -359,18 +367,25 @@ fn plan(args: &CallerArgs) -> anyhow::Result<CallPlan> {
     };
     let duration = asked.duration.unwrap_or(DEFAULT_DURATION);
     let mut plan = CallPlan::new(&media, direction, duration, args.seed.unwrap_or(1)).map_err(invalid)?;
-    let is_real = !asked.media.is_empty() || asked.encoder_command.is_some();
+    let is_real = !asked.media.is_empty() || asked.encoder_command.is_some() || args.codec.is_some();
     if is_real && args.video != 1 {
         misuse!(
-            "--video {}: a call sends one real video: leave out --video, or --media and --encoder-command",
+            "--video {}: a call has one real video: leave out --video, or --media, --encoder-command and --codec",
             args.video
         );
     }
     if let Some(video) = video(asked, media.max_rate)? {
         plan.set_video(video);
     }
-    if let Some(voice) = voice(args.voice.as_deref())? {
-        plan.set_voice(voice);
+    if let Some(codec) = args.codec {
+        plan.request_video(codec);
+    }
+    match args.voice.as_deref() {
+        Some(path) if args.reverse && path != Path::new(TALK) => {
+            misuse!("--voice {}: with --reverse the listener sends: name the file there", path.display());
+        }
+        Some(_) if args.reverse => plan.request_speech(),
+        path => voice(path)?.into_iter().for_each(|voice| plan.set_voice(voice)),
     }
     Ok(plan)
 }

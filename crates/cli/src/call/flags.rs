@@ -125,8 +125,8 @@ pub(super) struct MediaArgs {
 /// The name of the voice that is made here.
 pub(super) const TALK: &str = "talk";
 
-/// Real media do not come from the other end alone.
-const REAL: [&str; 3] = ["media", "encoder_command", "voice"];
+/// Media of the end that sends: with --reverse the listener has these flags.
+const REAL: [&str; 3] = ["media", "encoder_command", "frame_rate"];
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -167,7 +167,8 @@ pub(crate) struct CallerArgs {
     pub(super) audio: bool,
 
     /// Send the speech of this WAV file as Opus (24 kbit/s, with in-band FEC, nothing while it is silent); it begins again at its end.
-    /// Without FILE, or for `talk`, a tone in talk spurts. It needs the feature `voice`
+    /// Without FILE, or for `talk`, a tone in talk spurts. With --reverse, without FILE: receive the speech of the listener. It needs
+    /// the feature `voice`
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = TALK)]
     pub(super) voice: Option<PathBuf>,
 
@@ -194,15 +195,19 @@ pub(crate) struct CallerArgs {
     #[arg(long, value_name = "KEY=VALUE", requires = "scenario")]
     pub(super) set: Vec<Setting>,
 
-    /// The listener sends, and the caller receives
+    /// The listener sends, and the caller receives: models, or with --codec and --voice what the listener has
     #[arg(short = 'R', long, conflicts_with_all = REAL)]
     pub(super) reverse: bool,
+
+    /// With --reverse: receive the real video of the listener, which has --media of this codec
+    #[arg(long, value_name = "NAME", requires = "reverse", value_parser = received_codec)]
+    pub(super) codec: Option<VideoCodec>,
 
     /// Both ends send; with --media or --voice the listener needs these flags too
     #[arg(long, conflicts_with = "reverse")]
     pub(super) bidir: bool,
 
-    /// With --bidir: save the real media of the listener, as a listener saves those of a caller
+    /// With --bidir or --reverse: save the real media of the listener, as a listener saves those of a caller
     #[arg(long, value_name = "FILE")]
     pub(super) save: Option<PathBuf>,
 
@@ -242,7 +247,7 @@ pub(crate) struct ListenerArgs {
     #[arg(long, value_name = "FILE")]
     pub(super) save: Option<PathBuf>,
 
-    /// Send this real video to callers that send theirs of the same codec with --bidir; files as those of a caller
+    /// Send this real video to callers with --bidir that send theirs of the same codec, or with --reverse --codec; files as those of a caller
     #[arg(long, value_name = "FILE", value_delimiter = ',')]
     pub(super) media: Vec<PathBuf>,
 
@@ -250,7 +255,7 @@ pub(crate) struct ListenerArgs {
     #[arg(long, value_name = "N", value_parser = whole::<u16>(1, 1000))]
     pub(super) frame_rate: Option<u16>,
 
-    /// Send the speech of this WAV file to callers that send theirs with --bidir; without FILE, a tone in talk spurts
+    /// Send the speech of this WAV file to callers with --voice and --bidir or --reverse; without FILE, a tone in talk spurts
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = TALK)]
     pub(super) voice: Option<PathBuf>,
 

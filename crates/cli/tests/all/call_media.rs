@@ -348,6 +348,31 @@ fn a_listener_without_real_video_refuses_to_send_any() {
 }
 
 #[test]
+fn a_caller_receives_the_real_video_of_the_listener() {
+    let folder = TempDir::new().unwrap();
+    let (file, saved) = (tiny("ivf"), folder.path().join("back.ivf"));
+    let media = ["--media", file.to_str().unwrap()];
+    let listener = Listener::of(&[&["call", "--listen", "127.0.0.1:0", "--json"], &media[..]].concat());
+    let to = listener.address.to_string();
+    let args = ["--reverse", "--codec", "vp8", "--save", saved.to_str().unwrap(), "--duration", "3s"];
+    let output = call(&to, &args);
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{}", text(&output.stderr));
+    let (received, expected, found) = (json(&output), frames(&file), frames(&saved));
+    assert!((30..=46).contains(&found.len()), "{} frames", found.len());
+    for (number, frame) in found.iter().enumerate() {
+        assert!(*frame == expected[number % 30], "frame {number} differs");
+    }
+    assert_eq!(received["call"]["saved"]["frames"], found.len(), "{received}");
+    // It has no other codec.
+    let output = call(&to, &["--reverse", "--codec", "h264", "--duration", "3s"]);
+    let message = text(&output.stderr);
+    assert!(
+        output.status.code() == Some(1) && message.contains("has no video of H.264 to send"),
+        "{message}"
+    );
+}
+
+#[test]
 fn flags_that_make_no_sense_are_refused_by_name() {
     let folder = TempDir::new().unwrap();
     let ivf = tiny("ivf");
@@ -362,6 +387,20 @@ fn flags_that_make_no_sense_are_refused_by_name() {
         (&["127.0.0.1:9", "--media", "/nonexistent.ivf"], "/nonexistent.ivf"),
         (&["127.0.0.1:9", "--media", "Cargo.toml"], "neither IVF nor H.264"),
         (&["127.0.0.1:9", "--save", "a.ivf"], "--save"),
+        (&["127.0.0.1:9", "--reverse", "--save", "a.ivf"], "--codec"),
+        (
+            &[
+                "127.0.0.1:9",
+                "--reverse",
+                "--codec",
+                "vp8",
+                "--save",
+                mp4.with_extension("h264").to_str().unwrap(),
+            ],
+            ".ivf",
+        ),
+        (&["127.0.0.1:9", "--codec", "vp8"], "--reverse"),
+        (&["127.0.0.1:9", "--reverse", "--voice", "a.wav"], "name the file there"),
         (&["--listen", "127.0.0.1:0", "--save", mp4.to_str().unwrap()], ".ivf"),
     ] {
         let mut command = crate::common::giusto(&[&["call"], args].concat());

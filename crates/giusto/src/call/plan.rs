@@ -4,6 +4,7 @@ use giusto_congestion::{Algorithm, FeedbackKind};
 use giusto_session::{
     call::{AudioOffer, MAX_NAME_BYTES, MediaOffer, Offer, Protection, RepairOffer, VideoOffer},
     media::{ParityRatio, RateRange},
+    video::VideoCodec,
 };
 use giusto_sim::traffic::encoder::{AudioConfig, PerfectConfig, StatisticalConfig, TraceConfig};
 use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
@@ -219,6 +220,8 @@ pub struct CallPlan {
     /// Real video that the caller sends.
     pub(crate) video: Option<VideoInput>,
     pub(crate) voice: Option<VoiceInput>,
+    /// The audio that the caller receives is speech.
+    wants_speech: bool,
     pub(crate) media: MediaSpec,
     /// When media flow, from the beginning of the call.
     pub(crate) flows: (Timestamp, Timestamp),
@@ -251,6 +254,7 @@ impl CallPlan {
             direction,
             video: None,
             voice: None,
+            wants_speech: false,
             media: spec,
             flows: (Timestamp::ZERO, Timestamp::ZERO + duration),
         })
@@ -297,6 +301,7 @@ impl CallPlan {
             direction: Direction::Forward,
             video: None,
             voice: None,
+            wants_speech: false,
             media: spec.clone(),
             flows: (start, first.stop.unwrap_or(scenario.end())),
         })
@@ -321,8 +326,19 @@ impl CallPlan {
 
     /// The same with speech as Opus instead of the model of audio.
     pub fn set_voice(&mut self, voice: VoiceInput) {
-        self.media.audio = Some(AudioConfig { rate: VOICE_RATE, packet_time: PACKET_TIME, clock: CLOCK });
+        self.request_speech();
         self.voice = Some(voice);
+    }
+
+    /// The same with real video of this codec, which the listener sends.
+    pub fn request_video(&mut self, codec: VideoCodec) {
+        self.media.codec = Some(codec);
+    }
+
+    /// The same with speech of the listener instead of the model of audio.
+    pub fn request_speech(&mut self) {
+        self.media.audio = Some(AudioConfig { rate: VOICE_RATE, packet_time: PACKET_TIME, clock: CLOCK });
+        self.wants_speech = true;
     }
 
     /// The controller.
@@ -338,7 +354,7 @@ impl CallPlan {
 
     /// What the caller receives, if it wants anything: what it would send.
     pub(crate) fn receives(&self) -> Option<Received> {
-        self.direction.wants().then(|| Received::as_sent(&self.media, self.voice.is_some()))
+        self.direction.wants().then(|| Received::as_sent(&self.media, self.wants_speech))
     }
 
     pub(crate) fn offer(&self, sources: u32, protection: Protection) -> Offer {
@@ -346,7 +362,7 @@ impl CallPlan {
         let media = || {
             let mut media = offered(&self.media);
             if let Some(audio) = &mut media.audio {
-                audio.opus = self.voice.is_some();
+                audio.opus = self.wants_speech;
             }
             media
         };
