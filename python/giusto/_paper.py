@@ -343,7 +343,9 @@ def main(words: Sequence[str]) -> int:
     """Run the command ``giusto paper`` with these words; return its exit status."""
     import argparse
 
-    parser = argparse.ArgumentParser(
+    from giusto._printed import Parser, show
+
+    parser = Parser(
         "giusto paper",
         description="Compare controllers for a publication: figures, a table with intervals, and what it takes to make them again.",
         epilog="Example:\n  giusto paper rfc8867/5.1-variable-capacity rfc8867/5.4-same-algorithm --seeds 1..5 --out paper\n\n"
@@ -372,7 +374,7 @@ def main(words: Sequence[str]) -> int:
         return 2
     except KeyboardInterrupt:
         return 130
-    for row in rows:
-        print("  ".join([row.scenario.ljust(24), row.controller.ljust(16), row.flow.ljust(8), *(cell.rjust(14) for cell in _cells(row))]))
+    lines = ([row.scenario.ljust(24), row.controller.ljust(16), row.flow.ljust(8), *(cell.rjust(14) for cell in _cells(row))] for row in rows)
+    show("\n".join("  ".join(cells) for cells in lines))
     print(f"wrote {given.out}/paper.pdf", file=sys.stderr)
     return 0

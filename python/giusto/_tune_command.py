@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from giusto._printed import Parser, show
 from giusto._tune import Tuning, tune
 from giusto._tune_constants import constants
 from giusto._tune_scenarios import Scenarios
@@ -57,16 +58,16 @@ def _run(given: argparse.Namespace) -> int:
         **engine,
     )
     if given.json:
-        print(json.dumps(_result(found)))
+        show(json.dumps(_result(found)))
     else:
-        _print(found)
+        show(_text(found))
     if given.out is not None:
         print(f"wrote {given.out}/tuned.toml\nwrote {given.out}/trials.csv", file=sys.stderr)
     return 0
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         "giusto tune",
         description="Find the constants with which a controller does best, and say whether they are better than chance.",
         epilog=_EPILOG,
@@ -118,25 +119,22 @@ def _print_constants(controller: str) -> None:
     rows = [
         (own.name, f"{own.value:g}", f"{own.low:g} to {own.high:g} {own.unit}".rstrip(), own.summary.replace("`", "")) for own in known
     ]
-    _print_table([("constant", "value", "range", "meaning"), *rows])
+    show(_table([("constant", "value", "range", "meaning"), *rows]))
 
 
-def _print(found: Tuning) -> None:
-    print(f"{found.default}: {found.verdict}.")
+def _text(found: Tuning) -> str:
+    verdict = f"{found.default}: {found.verdict}."
     before, after = constants(found.default), constants(found.controller)
     rows = [
         (name, f"{before[name].value:g}", f"{after[name].value:g} {after[name].unit}".rstrip())
         for name in found.constants
     ]
-    if rows:
-        print()
-        _print_table([("constant", "before", "found"), *rows])
+    return "\n\n".join([verdict, *([_table([("constant", "before", "found"), *rows])] if rows else [])])
 
 
-def _print_table(rows: Sequence[Sequence[str]]) -> None:
+def _table(rows: Sequence[Sequence[str]]) -> str:
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for row in rows:
-        print("  ".join(word.ljust(width) for word, width in zip(row, widths)).rstrip())
+    return "\n".join("  ".join(word.ljust(width) for word, width in zip(row, widths)).rstrip() for row in rows)
 
 
 def _result(found: Tuning) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -246,6 +247,19 @@ def test_the_command_tunes_and_prints_the_verdict(tmp_path: Path) -> None:
     ):
         done = subprocess.run([sys.executable, "-m", "giusto", "tune", *wrong], capture_output=True, text=True)
         assert done.returncode == 2 and text in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("words", [["tune", "--help"], ["tune", "nada", "--list"], ["paper", "--help"]])
+def test_output_that_cannot_be_written_is_a_failure(words: list[str]) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([sys.executable, "-m", "giusto", *words], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr) == (1, "error: standard output cannot be written: No space left on device\n")
+    # A reader that has read enough is none.
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run([sys.executable, "-m", "giusto", *words], stdout=writer, stderr=subprocess.PIPE, text=True)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_constants_are_listed_with_their_values() -> None:
