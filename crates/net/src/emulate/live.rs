@@ -152,15 +152,12 @@ pub fn run<S: Shell>(
     let clock = config.clock.unwrap_or_else(Clock::start);
     let mut sleeper = Sleeper::new(config.sleeper.clone());
     let mut origin = matches!(config.start, Start::AtOnce | Start::Opening { .. }).then(|| clock.now());
-    let (signal, is_first) = match &config.start {
-        Start::Signal { start, crosses } => (Some((start, crosses)), None),
-        Start::First(is_first) | Start::Opening { is_first, .. } => (None, Some(is_first)),
-        Start::AtOnce => (None, None),
-    };
-    // Until the first packet has come, it is not known which packet begins the time.
-    let mut is_opening = match config.start {
-        Start::Opening { is_opening, .. } => Some(is_opening),
-        _ => None,
+    // Until the first packet has come, it is not known which one begins the time, if `is_opening` asks for that.
+    let (signal, is_first, mut is_opening) = match &config.start {
+        Start::AtOnce => (None, None, None),
+        Start::First(is_first) => (None, Some(is_first), None),
+        Start::Opening { is_opening, is_first } => (None, Some(is_first), Some(is_opening)),
+        Start::Signal { start, crosses } => (Some((start, crosses)), None, None),
     };
     let mut opened = false;
     let end = config.duration.map(|duration| Timestamp::ZERO + duration);

@@ -10,7 +10,7 @@ impl MediaSender {
     /// Handles an RTCP packet.
     pub fn handle_rtcp(&mut self, now: Timestamp, packet: &Packet) {
         let now = self.advance(now);
-        if self.stopped {
+        if self.is_stopped() {
             return;
         }
         match packet {

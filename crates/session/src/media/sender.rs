@@ -81,9 +81,18 @@ pub struct MediaSender {
     begun: bool,
     /// Whether the controller's target was applied since the last frame was pushed.
     is_settled: bool,
-    pub(super) stopped: bool,
-    /// No more frames are accepted; what is queued is still sent.
-    closed: bool,
+    phase: Phase,
+}
+
+/// What a sender still does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// It accepts frames.
+    Open,
+    /// It sends what is queued.
+    Closed,
+    /// It sends nothing but the BYE.
+    Stopped,
 }
 
 impl MediaSender {
@@ -123,8 +132,7 @@ impl MediaSender {
             now: Timestamp::ZERO,
             begun: false,
             is_settled: true,
-            stopped: false,
-            closed: false,
+            phase: Phase::Open,
             config,
         }
     }
@@ -218,7 +226,7 @@ impl MediaSender {
     /// frame.
     pub fn wants_frame(&mut self, now: Timestamp, stream: usize) -> bool {
         let now = self.advance(now);
-        if self.stopped {
+        if self.is_stopped() {
             return false;
         }
         self.prepare(now);
@@ -232,7 +240,7 @@ impl MediaSender {
     /// [`FrameError`] if the frame is not accepted.
     pub fn push_frame(&mut self, now: Timestamp, stream: usize, frame: Frame) -> Result<(), FrameError> {
         let now = self.advance(now);
-        if self.stopped || self.closed {
+        if self.phase != Phase::Open {
             return Err(FrameError::Stopped);
         }
         self.prepare(now);
@@ -246,7 +254,7 @@ impl MediaSender {
     /// Counts a frame that was due but not encoded because it was not [wanted](Self::wants_frame).
     pub fn skip_frame(&mut self, now: Timestamp, stream: usize) {
         let now = self.advance(now);
-        if !self.stopped {
+        if !self.is_stopped() {
             self.streams.skip_frame(now, stream, &mut self.events);
         }
     }
@@ -254,7 +262,7 @@ impl MediaSender {
     /// Handles the deadline of [`poll_timeout`](Self::poll_timeout).
     pub fn handle_timeout(&mut self, now: Timestamp) {
         let now = self.advance(now);
-        if self.stopped {
+        if self.is_stopped() {
             return;
         }
         self.prepare(now);
@@ -273,17 +281,19 @@ impl MediaSender {
 
     /// Accepts no more frames. What is queued is still sent, without padding.
     pub fn close(&mut self) {
-        self.closed = true;
+        if self.phase == Phase::Open {
+            self.phase = Phase::Closed;
+        }
     }
 
     /// Ends the session: only a BYE is sent (RFC 3550 §6.6).
     pub fn stop(&mut self, now: Timestamp) {
         let now = self.advance(now);
-        if self.stopped {
+        if self.is_stopped() {
             return;
         }
         self.report(now);
-        self.stopped = true;
+        self.phase = Phase::Stopped;
         self.streams.clear();
         let padding = self.padding.has_sent().then_some(self.padding.ssrc);
         let sent = self.streams.iter().filter(|(_, rtp)| rtp.has_sent()).map(|(_, rtp)| rtp.ssrc);
@@ -304,7 +314,7 @@ impl MediaSender {
         if let Some(report) = self.rtcp.pop_front() {
             return Some(report);
         }
-        if self.stopped || !self.begun {
+        if self.is_stopped() || !self.begun {
             return None;
         }
         self.streams.repairs().drop_late(now);
@@ -321,7 +331,7 @@ impl MediaSender {
 
     /// Time at which [`handle_timeout`](Self::handle_timeout) must be called next.
     pub fn poll_timeout(&self) -> Option<Timestamp> {
-        if self.stopped {
+        if self.is_stopped() {
             return None;
         }
         if !self.begun || !self.is_settled {
@@ -359,6 +369,10 @@ impl MediaSender {
             // The rate of repair packets changes without a decision of the controller.
             self.share(now);
         }
+    }
+
+    pub(super) fn is_stopped(&self) -> bool {
+        self.phase == Phase::Stopped
     }
 
     pub(super) fn advance(&mut self, now: Timestamp) -> Timestamp {
@@ -403,7 +417,7 @@ impl MediaSender {
         if let Some(size) = self.next_queued() {
             return Some((self.now, size));
         }
-        if self.closed {
+        if self.phase == Phase::Closed {
             return None;
         }
         match self.pacer.probe(self.now) {
