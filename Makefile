@@ -1,34 +1,49 @@
 # `make test` does all set-up and runs every test; `make lint` is what a change must also pass.
 CARGO ?= cargo
 
-.PHONY: test test-rust test-python test-gstreamer test-str0m test-moq lint bench deny fuzz docs header reference web site dist test-dist
+.PHONY: test test-others test-rust built test-command test-crates python-environment test-python test-gstreamer test-str0m test-moq lint bench deny fuzz docs header reference web site dist test-dist
 
-# Side by side: the Python environment is set up while the tests are compiled, and both wait for the clock most of their time.
+# Compiled once, then run side by side: most tests wait for a clock. Those of the command are shown while they run, the others when they end.
 test:
-	$(MAKE) -j 2 test-rust test-python
-
-# The tests include the optional parts: WebRTC of `giusto call --browser`, SQLite of `giusto monitor`. Most of them wait for a clock, hence three for each processor.
-# What is skipped is shown.
+	$(MAKE) -j 2 built python-environment
+	$(MAKE) -j 3 test-command test-others
+test-others:
+	$(MAKE) -O -o python-environment test-crates test-python
 test-rust:
-	RUST_TEST_THREADS=$$(( 3 * $$(nproc) )) $(CARGO) test --workspace --locked --features giusto-cli/browser,giusto-cli/monitor,giusto-cli/voice -- --show-output
+	$(MAKE) -j 2 test-command test-crates
+
+# The tests include the optional parts: WebRTC of `giusto call --browser`, SQLite of `giusto monitor`. What is skipped is shown.
+TESTED = --workspace --locked --features giusto-cli/browser,giusto-cli/monitor,giusto-cli/voice
+built:
+	$(CARGO) test $(TESTED) --no-run
+
+# The tests of the command are those called `all`. They wait more than they compute, hence three for each processor.
+test-command:
+	RUST_TEST_THREADS=$$(( 3 * $$(nproc) )) $(CARGO) test $(TESTED) --test all -- --show-output
+# Cargo can name targets, and not all but one: so they are run by a shell that passes over the command's.
+test-crates:
+	$(CARGO) test $(TESTED) --config "target.'cfg(unix)'.runner = ['sh', '-c', 'case \$$0 in */all-*) ;; *) exec \"\$$0\" \"\$$@\" ;; esac']" \
+		-- --show-output
 
 # The Python tests run in an environment of their own, in which the package is installed from here. Where pip cannot install what they
 # need, they are skipped by name. Profile and features are those of the other tests, so that nothing is compiled twice.
 PYTHON ?= python3
 PYTHON_ENV ?= target/python
 PYTHON_NEEDS = 'maturin>=1.9,<2' numpy pyarrow gymnasium matplotlib \
-	'minari; python_version >= "3.11"' mypy pandas polars pytest
+	'minari; python_version >= "3.11"' mypy pandas polars pytest pytest-xdist
 # Their tests are skipped by name where pip cannot install them.
 PYTHON_EXTRAS = aiortc cmaes distributed ipykernel jsonschema nbclient nbformat onnx onnxruntime optuna ray simpy
-test-python:
-	@$(PYTHON) -m venv $(PYTHON_ENV) && $(PYTHON_ENV)/bin/pip install --quiet $(PYTHON_NEEDS) \
+python-environment:
+	@rm -f $(PYTHON_ENV)/ready; $(PYTHON) -m venv $(PYTHON_ENV) && $(PYTHON_ENV)/bin/pip install --quiet $(PYTHON_NEEDS) \
 		|| { echo "SKIPPED the Python tests: pip cannot install $(PYTHON_NEEDS)"; exit 0; }; \
 	$(PYTHON_ENV)/bin/pip install --quiet $(PYTHON_EXTRAS) 2> /dev/null || for extra in $(PYTHON_EXTRAS); do \
 		$(PYTHON_ENV)/bin/pip install --quiet $$extra || echo "SKIPPED the tests that need $$extra: pip cannot install it"; done; \
-	. $(PYTHON_ENV)/bin/activate && \
+	touch $(PYTHON_ENV)/ready
+test-python: python-environment
+	@[ -e $(PYTHON_ENV)/ready ] || exit 0; . $(PYTHON_ENV)/bin/activate && \
 	CARGO_PROFILE_DEV_OPT_LEVEL=1 pip install --quiet --no-build-isolation --no-deps --force-reinstall \
 		--config-settings=build-args="--profile dev --features giusto-cli/browser,giusto-cli/monitor,giusto-cli/voice" . && \
-	python -m pytest
+	python -m pytest -n 2 --dist loadfile
 
 # Three stacks of others are outside the workspace. What they share is compiled once, and clippy lints while it compiles.
 STACKS = --target-dir target/stacks
