@@ -1,9 +1,11 @@
 //! Texts that the program carries packed, since they are half a megabyte: `build.rs` packs them.
 
-use std::sync::LazyLock;
+use std::{fmt::Write, sync::LazyLock};
 
 static SCENARIOS: LazyLock<String> =
     LazyLock::new(|| unpacked(include_bytes!(concat!(env!("OUT_DIR"), "/scenarios"))));
+static LTE: LazyLock<String> = LazyLock::new(|| sums(scenario("traces/lte/down-30kmh-6M-edge.mahimahi")));
+static WANDERING: LazyLock<String> = LazyLock::new(|| sums(scenario("traces/wandering.mahimahi")));
 static PAGES: LazyLock<String> =
     LazyLock::new(|| unpacked(include_bytes!(concat!(env!("OUT_DIR"), "/html"))));
 
@@ -12,19 +14,30 @@ pub(crate) fn scenario(name: &str) -> &'static str {
     text(&SCENARIOS, name)
 }
 
-/// The file `name` of the folder `scenarios`, whose lines are packed as differences.
-pub(crate) fn times(name: &str) -> String {
-    sums(scenario(name))
+/// The trace `name` of the folder `scenarios`, if scenarios that are carried read it.
+pub(crate) fn trace(name: &str) -> Option<&'static str> {
+    match name {
+        "traces/half-seconds.csv" => Some(scenario(name)),
+        "traces/lte/down-30kmh-6M-edge.mahimahi" => Some(&LTE),
+        "traces/wandering.mahimahi" => Some(&WANDERING),
+        _ => None,
+    }
 }
 
+/// A text whose lines are packed as differences.
 fn sums(text: &str) -> String {
-    let mut last = 0_u64;
-    let line = |line: &str| {
-        let Ok(more) = line.parse::<u64>() else { return line.to_owned() + "\n" };
-        last += more;
-        format!("{last}\n")
-    };
-    text.lines().map(line).collect()
+    let (mut last, mut all) = (0_u64, String::with_capacity(4 * text.len()));
+    for line in text.lines() {
+        // Writing to a string cannot fail.
+        let _ = match line.parse::<u64>() {
+            Ok(more) => {
+                last += more;
+                writeln!(all, "{last}")
+            }
+            Err(_) => writeln!(all, "{line}"),
+        };
+    }
+    all
 }
 
 /// The script or style sheet `name` of the folder `src/view/html`.
@@ -66,7 +79,9 @@ mod tests {
         let mut parts = carried.split('\0');
         while let (Some(name), Some(text)) = (parts.next(), parts.next()) {
             let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder).join(name);
-            let text = if name.ends_with(".mahimahi") { times(name) } else { text.to_owned() };
+            let text = if name.ends_with(".mahimahi") { sums(text) } else { text.to_owned() };
+            let asked = if name.starts_with("traces/") { trace(name) } else { Some(text.as_str()) };
+            assert_eq!(asked, Some(text.as_str()), "{}", path.display());
             assert_eq!(text, fs::read_to_string(&path).unwrap(), "{}", path.display());
             count += 1;
         }

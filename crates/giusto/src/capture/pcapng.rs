@@ -267,10 +267,15 @@ struct Sum {
 
 impl Sum {
     fn add(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.sum += u64::from(byte) << if self.is_odd { 0 } else { 8 };
-            self.is_odd = !self.is_odd;
+        let (first, rest) = bytes.split_at(usize::from(self.is_odd && !bytes.is_empty()));
+        self.sum += first.first().map_or(0, |&byte| u64::from(byte));
+        // 2^16 counts as 1, so words of 32 bits add up to the same.
+        let (words, rest) = rest.as_chunks::<4>();
+        self.sum += words.iter().map(|&word| u64::from(u32::from_be_bytes(word))).sum::<u64>();
+        for (place, &byte) in rest.iter().enumerate() {
+            self.sum += u64::from(byte) << if place % 2 == 0 { 8 } else { 0 };
         }
+        self.is_odd ^= bytes.len() % 2 == 1;
     }
 
     fn finish(&self) -> u16 {

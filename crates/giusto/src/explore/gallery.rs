@@ -1,6 +1,6 @@
 //! The scenarios of the repository, within the program.
 
-use std::{collections::BTreeMap, path::Path};
+use std::path::Path;
 
 use serde::Serialize;
 
@@ -133,15 +133,9 @@ const CITIES: &[&str] = &[
     "rfc8869/2.2-uplink",
 ];
 
-/// The traces that they read, by the names that their files give them.
-fn traces() -> BTreeMap<String, String> {
-    let lines = packed::scenario("traces/half-seconds.csv").to_owned();
-    let mut traces = BTreeMap::new();
-    traces.insert("../traces/half-seconds.csv".to_owned(), lines);
-    for name in ["traces/lte/down-30kmh-6M-edge.mahimahi", "traces/wandering.mahimahi"] {
-        traces.insert(format!("../{name}"), packed::times(name));
-    }
-    traces
+/// A trace that they read, by the name that their files give it.
+fn trace(name: &str) -> Option<&'static str> {
+    packed::trace(name.strip_prefix("../")?)
 }
 
 /// The text of the scenario called `name`.
@@ -178,7 +172,7 @@ pub fn built_in(name: &str) -> Result<Document, ScenarioError> {
     let Some(name) = named(name, SCENARIOS).or_else(|| named(name, CITIES)) else {
         return Err(ScenarioError::new(vec![format!("no scenario is called \"{name}\"")]));
     };
-    Ok(Document::parse(text(name), &format!("{name}.toml"))?.with_traces(traces()))
+    Ok(Document::parse(text(name), &format!("{name}.toml"))?.with_carried_traces(trace))
 }
 
 /// The scenario of this name among `known`; the folder may be left out.

@@ -126,6 +126,13 @@ impl Document {
         Self { traces, ..self }
     }
 
+    /// The same file, with these texts in place of trace files that [`with_traces`](Self::with_traces) does not give. A text is asked for
+    /// when it is read.
+    pub(crate) fn with_carried_traces(self, carried: fn(&str) -> Option<&'static str>) -> Self {
+        let traces = Traces { carried: Some(carried), ..self.traces };
+        Self { traces, ..self }
+    }
+
     /// The same file, which keeps the texts of the trace files that its scenarios read, for [`kept_traces`](Self::kept_traces).
     #[must_use]
     pub fn keeping_traces(self) -> Self {

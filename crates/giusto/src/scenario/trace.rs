@@ -26,6 +26,8 @@ pub(super) struct Traces {
     pub(super) folder: PathBuf,
     /// Texts that take the place of files, by their names in the scenario.
     pub(super) given: Arc<BTreeMap<String, String>>,
+    /// Gives texts that the program carries, by the same names.
+    pub(super) carried: Option<fn(&str) -> Option<&'static str>>,
     /// The texts of the files that were read, by the same names, if they are to be kept.
     pub(super) kept: Option<Arc<Mutex<BTreeMap<String, String>>>>,
 }
@@ -34,8 +36,9 @@ impl Traces {
     /// The path of a file and its text.
     pub(super) fn text(&self, name: &str) -> Result<(PathBuf, Cow<'_, str>), String> {
         let path = self.folder.join(name);
-        let text = match self.given.get(name) {
-            Some(text) => Cow::Borrowed(text.as_str()),
+        let carried = || self.carried.and_then(|carried| carried(name));
+        let text = match self.given.get(name).map(String::as_str).or_else(carried) {
+            Some(text) => Cow::Borrowed(text),
             None => Cow::Owned(read_text(&path, false)?),
         };
         if let Some(kept) = &self.kept {

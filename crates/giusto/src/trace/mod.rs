@@ -10,7 +10,7 @@ mod row;
 
 use std::{
     fmt::{self, Write},
-    io,
+    io::{self, Write as _},
     path::{Path, PathBuf},
 };
 
@@ -193,39 +193,55 @@ impl Observer for TraceFile {
 /// Traces as comma-separated values.
 #[derive(Debug)]
 struct Csv {
-    writer: csv::Writer<WholeFile>,
+    file: WholeFile,
+    /// As cells: of all texts, names alone may need quotes.
     names: TraceNames,
-    cell: String,
+    line: String,
 }
 
 impl Csv {
-    fn new(file: WholeFile, names: TraceNames) -> Result<Self, io::Error> {
-        let mut writer = csv::Writer::from_writer(file);
-        writer.write_record(COLUMNS.iter().map(|column| column.name)).map_err(io_error)?;
-        Ok(Self { writer, names, cell: String::new() })
+    fn new(mut file: WholeFile, mut names: TraceNames) -> Result<Self, io::Error> {
+        for name in names.flows.iter_mut().chain(&mut names.links) {
+            *name = cell(name)?;
+        }
+        let line = COLUMNS.map(|column| column.name).join(",") + "\n";
+        file.write_all(line.as_bytes())?;
+        Ok(Self { file, names, line })
     }
+}
+
+/// A text as a cell between others.
+fn cell(text: &str) -> Result<String, io::Error> {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    writer.write_record(["", text])?;
+    let line = writer.into_inner().map_err(csv::IntoInnerError::into_error)?;
+    let line = String::from_utf8(line).map_err(io::Error::other)?;
+    Ok(line.trim_start_matches(',').trim_end_matches('\n').to_owned())
 }
 
 impl Writer for Csv {
     fn write(&mut self, row: Row) -> Result<(), io::Error> {
-        for column in &COLUMNS {
-            self.cell.clear();
-            let cell = &mut self.cell;
+        let line = &mut self.line;
+        line.clear();
+        for (place, column) in COLUMNS.iter().enumerate() {
+            if place > 0 {
+                line.push_str(",");
+            }
             // Writing to a string cannot fail.
             let _ = match column.values {
-                Values::Integer(value) => value(&row).map(|value| write!(cell, "{value}")),
-                Values::Number(value) => value(&row).map(|value| write!(cell, "{value}")),
-                Values::Text(value) => value(&row).map(|text| cell.write_str(text)),
-                Values::Flow => Some(write_name(cell, &self.names.flows, row.flow())),
-                Values::Link => row.link().map(|link| write_name(cell, &self.names.links, link)),
+                Values::Integer(value) => value(&row).map(|value| write!(line, "{value}")),
+                Values::Number(value) => value(&row).map(|value| write!(line, "{value}")),
+                Values::Text(value) => value(&row).map(|text| line.write_str(text)),
+                Values::Flow => Some(write_name(line, &self.names.flows, row.flow())),
+                Values::Link => row.link().map(|link| write_name(line, &self.names.links, link)),
             };
-            self.writer.write_field(&self.cell).map_err(io_error)?;
         }
-        self.writer.write_record(None::<&[u8]>).map_err(io_error)
+        line.push_str("\n");
+        self.file.write_all(line.as_bytes())
     }
 
     fn finish(self: Box<Self>) -> Result<WholeFile, io::Error> {
-        self.writer.into_inner().map_err(csv::IntoInnerError::into_error)
+        Ok(self.file)
     }
 }
 
@@ -233,14 +249,6 @@ fn write_name(cell: &mut String, names: &[String], place: u32) -> fmt::Result {
     match names.get(place as usize) {
         Some(name) => cell.write_str(name),
         None => write!(cell, "{place}"),
-    }
-}
-
-/// The system's error inside an error of CSV.
-fn io_error(error: csv::Error) -> io::Error {
-    match error.into_kind() {
-        csv::ErrorKind::Io(error) => error,
-        other => io::Error::other(format!("{other:?}")),
     }
 }
 

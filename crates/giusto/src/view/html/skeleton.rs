@@ -129,15 +129,16 @@ fn script_safe(json: &str) -> String {
 /// Base64 (RFC 4648 §4).
 fn base64(bytes: &[u8]) -> String {
     const DIGITS: [u8; 64] = *b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let digit = |bits: u32| DIGITS.get(bits as usize % DIGITS.len()).map_or('=', |&digit| char::from(digit));
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    let digit = |bits: u32| DIGITS.get(bits as usize % DIGITS.len()).map_or(b'=', |&digit| digit);
+    let mut text = Vec::with_capacity(bytes.len().div_ceil(3) * 4);
     for three in bytes.chunks(3) {
         let bits = three.iter().fold(0, |bits, &byte| bits << 8 | u32::from(byte)) << (8 * (3 - three.len()));
-        let digits = [18, 12, 6, 0].map(|shift| digit(bits >> shift));
-        text.extend(digits.iter().take(1 + three.len()));
-        text.extend(std::iter::repeat_n('=', 3 - three.len()));
+        text.extend([18, 12, 6, 0].map(|shift| digit(bits >> shift)));
     }
-    text
+    let padding = (3 - bytes.len() % 3) % 3;
+    text.truncate(text.len() - padding);
+    text.extend([b'='; 2].iter().take(padding));
+    String::from_utf8(text).unwrap_or_default()
 }
 
 fn escaped(text: &str) -> String {
