@@ -121,7 +121,8 @@ macro_rules! assigning {
 }
 pub(crate) use assigning;
 
-/// Declares a struct whose fields state their defaults.
+/// Declares a struct whose fields state their defaults. With the head of a function behind it, that function makes it instead of
+/// `Default`, and the values may follow from its arguments.
 ///
 /// # Example
 ///
@@ -134,7 +135,16 @@ pub(crate) use assigning;
 ///     }
 /// }
 ///
-/// assert_eq!(Limits::default(), Limits { packets: None, overtime: 250 });
+/// giusto_units::defaults! {
+///     pub struct Plan {
+///         pub rate: u64 = rate,
+///         pub limits: Limits = Limits::default(),
+///     }
+///     /// A plan without limits.
+///     pub fn new(rate: u64);
+/// }
+///
+/// assert_eq!(Plan::new(64_000).limits, Limits { packets: None, overtime: 250 });
 /// ```
 #[macro_export]
 macro_rules! defaults {
@@ -151,6 +161,26 @@ macro_rules! defaults {
 
         impl Default for $name {
             fn default() -> Self {
+                Self { $($field: $default,)+ }
+            }
+        }
+    };
+    (
+        $(#[$about:meta])*
+        $of_struct:vis struct $name:ident {
+            $($(#[$of_field:meta])* $of:vis $field:ident: $type:ty = $default:expr),+ $(,)?
+        }
+        $(#[$of_new:meta])*
+        $of_fn:vis fn $new:ident($($given:ident: $of_given:ty),* $(,)?);
+    ) => {
+        $(#[$about])*
+        $of_struct struct $name {
+            $($(#[$of_field])* $of $field: $type,)+
+        }
+
+        impl $name {
+            $(#[$of_new])*
+            $of_fn fn $new($($given: $of_given),*) -> Self {
                 Self { $($field: $default,)+ }
             }
         }
