@@ -12,17 +12,9 @@ macro_rules! metrics {
             $($(#[$doc])+ $metric,)+
         }
 
+        giusto_units::names!(Metric { $($metric = $name),+ });
+
         impl Metric {
-            /// All of them, in the order of their numbers in the database.
-            pub const ALL: [Self; [$($name),+].len()] = [$(Self::$metric),+];
-
-            /// Its name in the database and in addresses of pages.
-            pub const fn name(self) -> &'static str {
-                match self {
-                    $(Self::$metric => $name,)+
-                }
-            }
-
             const fn steps(self) -> f64 {
                 match self {
                     $(Self::$metric => $steps,)+
@@ -79,11 +71,6 @@ metrics! {
 impl Metric {
     /// The figures that each result stores by themselves: all but the first two, which follow from its counts.
     pub const STORED: &'static [Self] = Self::ALL.split_at(2).1;
-
-    /// The metric of this name.
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|metric| metric.name() == name)
-    }
 
     /// Its number in the database.
     pub(crate) const fn number(self) -> usize {

@@ -33,28 +33,16 @@ pub enum Bound {
     Mos,
 }
 
+giusto_units::names!(Bound {
+    Reachable = "reachable",
+    Loss = "loss",
+    RttP99 = "rtt_p99",
+    DelayP99 = "delay_p99",
+    FrameDelayP99 = "frame_delay_p99",
+    Mos = "mos",
+});
+
 impl Bound {
-    /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::Reachable, Self::Loss, Self::RttP99, Self::DelayP99, Self::FrameDelayP99, Self::Mos];
-
-    /// Its name in notices, in the database and in metrics.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Reachable => "reachable",
-            Self::Loss => "loss",
-            Self::RttP99 => "rtt_p99",
-            Self::DelayP99 => "delay_p99",
-            Self::FrameDelayP99 => "frame_delay_p99",
-            Self::Mos => "mos",
-        }
-    }
-
-    /// The bound of this name.
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|bound| bound.name() == name)
-    }
-
     /// The value and the limit, where there are both, and whether the value is out of bounds.
     fn judge(self, figures: &Figures, thresholds: &Thresholds) -> Option<(f64, f64, bool)> {
         let above = |metric, limit: Option<f64>| {

@@ -1,7 +1,7 @@
 //! The values that the engine passes to a controller written in Python, and those that it returns.
 
 use giusto_congestion::{self as congestion, Extension, nada::RateMode};
-use giusto_units::{DataRate, Ecn, TimeDelta};
+use giusto_units::{DataRate, TimeDelta};
 use pyo3::{prelude::*, types::PyList};
 
 use crate::error::value_error;
@@ -97,12 +97,7 @@ impl PacketReport {
     /// ECN codepoint on arrival, if the feedback has it: `not-ect`, `ect0`, `ect1` or `ce`.
     #[getter]
     fn ecn(&self) -> &'static str {
-        match self.0.ecn {
-            Ecn::NotEct => "not-ect",
-            Ecn::Ect0 => "ect0",
-            Ecn::Ect1 => "ect1",
-            Ecn::Ce => "ce",
-        }
+        self.0.ecn.name()
     }
 }
 

@@ -114,7 +114,7 @@ fn main() {
     let [encoder, saved, codec, loss, repair, seed, duration, rate] = &arguments[..] else {
         panic!("expected ENCODER FILE CODEC LOSS REPAIR SEED SECONDS RATE");
     };
-    let codec = VideoCodec::ALL.into_iter().find(|known| known.name() == codec).unwrap();
+    let codec = VideoCodec::named(codec).unwrap();
     let seconds: u64 = duration.parse().unwrap();
     let rate = DataRate::from_bps(rate.parse().unwrap());
     let call = VideoCall {

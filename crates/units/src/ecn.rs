@@ -17,6 +17,8 @@ pub enum Ecn {
     Ce = 0b11,
 }
 
+crate::names!(Ecn { NotEct = "not-ect", Ect1 = "ect1", Ect0 = "ect0", Ce = "ce" });
+
 impl Ecn {
     /// The two bits.
     #[inline]

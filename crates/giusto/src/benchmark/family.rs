@@ -46,17 +46,7 @@ macro_rules! families {
             $(#[doc = $happens] $variant,)*
         }
 
-        impl Family {
-            /// All families: scenario number *i* is of number *i* modulo their count.
-            pub const ALL: [Self; 23] = [$(Self::$variant),*];
-
-            /// Its name: `random-loss`.
-            pub const fn name(self) -> &'static str {
-                match self {
-                    $(Self::$variant => $name,)*
-                }
-            }
-        }
+        giusto_units::names!(Family { $($variant = $name),* });
 
         /// The names and what happens, in the order of [`Family::ALL`].
         #[cfg(test)]

@@ -5,7 +5,7 @@ use giusto_sim::{
     packet::DropReason,
     trace::{Backlog, Event, Note},
 };
-use giusto_units::{DataRate, Ecn, TimeDelta, Timestamp};
+use giusto_units::{DataRate, TimeDelta, Timestamp};
 
 use crate::text::decision::cause_name;
 
@@ -193,12 +193,9 @@ impl Row {
     }
 
     fn ecn(&self) -> &'static str {
-        let What::Event(event) = &self.what else { return "" };
-        match event.packet().ecn {
-            Ecn::NotEct => "not-ect",
-            Ecn::Ect0 => "ect0",
-            Ecn::Ect1 => "ect1",
-            Ecn::Ce => "ce",
+        match &self.what {
+            What::Event(event) => event.packet().ecn.name(),
+            What::Note(..) => "",
         }
     }
 

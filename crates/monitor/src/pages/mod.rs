@@ -91,7 +91,7 @@ impl Asked {
                 "to" => asked.to = text,
                 "stream" => asked.stream = text,
                 "metric" => asked.metric = Metric::named(value),
-                "span" => asked.span = Span::ALL.into_iter().find(|span| span.name() == value),
+                "span" => asked.span = Span::named(value),
                 _ => {}
             }
         }

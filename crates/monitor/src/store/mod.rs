@@ -90,24 +90,13 @@ pub enum EventKind {
     Gap,
 }
 
-impl EventKind {
-    const ALL: [Self; 5] = [Self::Outage, Self::Hole, Self::Path, Self::Bound, Self::Gap];
-
-    /// Its name in the database and on pages.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Outage => "outage",
-            Self::Hole => "interruption",
-            Self::Path => "path",
-            Self::Bound => "bound",
-            Self::Gap => "not measured",
-        }
-    }
-
-    fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.name() == name)
-    }
-}
+giusto_units::names!(EventKind {
+    Outage = "outage",
+    Hole = "interruption",
+    Path = "path",
+    Bound = "bound",
+    Gap = "not measured",
+});
 
 /// What is noted of an event.
 #[derive(Debug, Clone, PartialEq)]

@@ -36,21 +36,9 @@ pub enum Span {
     Year,
 }
 
+giusto_units::names!(Span { SixHours = "6h", Day = "day", Week = "week", Month = "month", Year = "year" });
+
 impl Span {
-    /// All of them.
-    pub const ALL: [Self; 5] = [Self::SixHours, Self::Day, Self::Week, Self::Month, Self::Year];
-
-    /// Its name in addresses of pages, and on them.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::SixHours => "6h",
-            Self::Day => "day",
-            Self::Week => "week",
-            Self::Month => "month",
-            Self::Year => "year",
-        }
-    }
-
     /// Its length, in seconds.
     pub const fn seconds(self) -> u64 {
         match self {

@@ -14,15 +14,9 @@ pub enum Link {
     Uplink,
 }
 
-impl Link {
-    /// Its name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Downlink => "downlink",
-            Self::Uplink => "uplink",
-        }
-    }
+giusto_units::names!(Link { Downlink = "downlink", Uplink = "uplink" });
 
+impl Link {
     pub(super) const fn direction(self) -> Direction {
         match self {
             Self::Downlink => Direction::Downlink,
