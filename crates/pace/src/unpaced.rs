@@ -41,6 +41,10 @@ impl Schedule for Unpaced {
         self.clock.clamp(now);
     }
 
+    fn on_woke(&mut self, now: Timestamp) {
+        self.clock.clamp(now);
+    }
+
     fn late_cycles(&self) -> LateCycles {
         LateCycles { clock_reversals: self.clock.reversals(), ..LateCycles::default() }
     }
@@ -60,5 +64,9 @@ mod tests {
         assert_eq!(unpaced.next(at(6)), Step::Send(Cycle { packets: 1, due: at(6) }));
         assert_eq!(unpaced.next(at(3)), Step::Send(Cycle { packets: 1, due: at(6) }));
         assert_eq!(unpaced.late_cycles().clock_reversals, 1);
+        // It does not sleep again for a start at which it has woken.
+        let mut unpaced = Unpaced::new(0, Some(at(5)));
+        unpaced.on_woke(at(5));
+        assert_eq!(unpaced.next(at(4)), Step::Send(Cycle { packets: 1, due: at(5) }));
     }
 }
