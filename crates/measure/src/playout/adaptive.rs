@@ -174,6 +174,21 @@ mod tests {
     }
 
     #[test]
+    fn a_spike_starts_above_its_bound_and_ends_at_the_other() {
+        let config = AdaptiveConfig { initial_delay: TimeDelta::ZERO, ..AdaptiveConfig::default() };
+        let in_spike = |delays: &[i64]| {
+            let mut estimate = DelayEstimate::new(&config);
+            for delay in delays {
+                estimate.on_delay(AdaptiveAlgorithm::Spike, TimeDelta::from_nanos(*delay));
+            }
+            estimate.spike.is_some()
+        };
+        assert_eq!([100_000_000, 100_000_001].map(|rise| in_spike(&[rise])), [false, true]);
+        // The slope is an eighth of 63 ms: twice the second delay less the first.
+        assert_eq!([82_000_000, 82_000_001].map(|then| in_spike(&[101_000_000, then])), [false, true]);
+    }
+
+    #[test]
     fn a_smaller_jump_is_not_a_spike() {
         let estimate = follow(AdaptiveAlgorithm::Spike, std::iter::repeat_n(0, 100).chain([99]));
         assert!(estimate.spike.is_none());
