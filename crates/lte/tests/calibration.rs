@@ -6,7 +6,7 @@
 
 use giusto_lte::radio::{
     layout::{Layout, SITES},
-    propagation::{Antenna, Deployment, PathLoss, Shadowing, from_db, mean_gain, noise_mw, to_db},
+    propagation::{Antenna, Deployment, PathLoss, Shadowing, from_db, mean_gains, noise_mw},
 };
 use giusto_sim::random;
 
@@ -22,11 +22,12 @@ fn wideband_sinr_db(deployment: &Deployment, load: f64) -> [f64; 3] {
         .map(|_| {
             let at = layout.random_point(&mut random);
             let shadowing = Shadowing::new(SITES, &mut random);
-            let received = (0..layout.cells())
-                .map(|cell| power_mw * f64::from(mean_gain(&layout, deployment, cell, at, &shadowing)));
-            let (best, sum) =
-                received.fold((0.0_f64, 0.0), |(best, sum), power| (best.max(power), sum + power));
-            to_db(best / (load * (sum - best) + noise))
+            let received =
+                mean_gains(&layout, deployment, at, &shadowing).map(|gain| power_mw * f64::from(gain));
+            let (best, sum) = received
+                .into_iter()
+                .fold((0.0_f64, 0.0), |(best, sum), power| (best.max(power), sum + power));
+            10.0 * (best / (load * (sum - best) + noise)).log10()
         })
         .collect();
     sinr.sort_by(f64::total_cmp);

@@ -1,10 +1,8 @@
 //! Packet loss and its pattern.
 
-/// Packet loss and how it clusters: RFC 3357's loss periods and loss distances as counts and means.
+/// Packet loss and how it clusters: RFC 3357's loss periods, as counts and their mean.
 ///
-/// A *loss period* is a run of lost packets with consecutive sequence numbers (RFC 3357 §4). A *loss
-/// distance* is the difference in sequence number between a lost packet and the previous lost packet
-/// (§5.4.1).
+/// A *loss period* is a run of lost packets with consecutive sequence numbers (RFC 3357 §4).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
@@ -22,8 +20,6 @@ pub struct LossSummary {
     pub longest_period: u64,
     /// Loss periods by their length (RFC 3357 §6.3): of 1, 2, 3, 4, of 5 to 9, and of 10 packets or more.
     pub period_lengths: [u64; 6],
-    /// Difference in sequence number between the last and the first lost packet; 0 with fewer than two.
-    pub span: u64,
 }
 
 impl LossSummary {
@@ -38,21 +34,6 @@ impl LossSummary {
     pub fn mean_period(&self) -> Option<f64> {
         (self.periods > 0).then(|| self.lost as f64 / self.periods as f64)
     }
-
-    /// Mean loss distance (RFC 3357 §5.4.1) over all losses except the first; `None` with fewer than two.
-    #[inline]
-    pub fn mean_distance(&self) -> Option<f64> {
-        (self.lost > 1).then(|| self.span as f64 / (self.lost - 1) as f64)
-    }
-
-    /// Mean distance from the last packet of a loss period to the first of the next one (RFC 3357 §6.4); `None` with
-    /// fewer than two periods.
-    #[inline]
-    pub fn mean_period_distance(&self) -> Option<f64> {
-        // A period of length L contains L − 1 distances of 1; the rest of the span is between periods.
-        let inside = self.lost.saturating_sub(self.periods);
-        (self.periods > 1).then(|| self.span.saturating_sub(inside) as f64 / (self.periods - 1) as f64)
-    }
 }
 
 /// Counts runs of lost packets, in order of sequence number.
@@ -62,8 +43,6 @@ pub(super) struct LossRuns {
     position: u64,
     /// Length of the current run.
     run: u64,
-    /// Positions of the first and the last lost packet.
-    ends: Option<(u64, u64)>,
     lost: u64,
     periods: u64,
     longest: u64,
@@ -82,9 +61,7 @@ impl LossRuns {
     /// Adds `count` lost packets.
     pub(super) fn lost(&mut self, count: u64) {
         if count > 0 {
-            let first = self.ends.map_or(self.position, |(first, _)| first);
             self.position += count;
-            self.ends = Some((first, self.position - 1));
             self.run += count;
             self.lost += count;
         }
@@ -112,7 +89,6 @@ impl LossRuns {
             periods: self.periods,
             longest_period: self.longest,
             period_lengths: self.lengths,
-            span: self.ends.map_or(0, |(first, last)| last - first),
         }
     }
 
@@ -167,21 +143,10 @@ mod tests {
     }
 
     #[test]
-    fn the_loss_distances_of_rfc_3357_section_5_are_found() {
-        // Packets 2, 5, 7, 9 and 10 of ten are lost: distances 3, 2, 2, 1; between the periods 3, 2, 2.
-        let summary = summary_of("rxrrxrxrxx");
-        assert_eq!(summary.mean_distance(), Some(2.0));
-        assert_eq!(summary.mean_period_distance(), Some(7.0 / 3.0));
-    }
-
-    #[test]
     fn without_loss_there_are_no_means() {
         let summary = summary_of("rrr");
         assert_eq!(summary.ratio(), 0.0);
-        assert_eq!(
-            (summary.mean_period(), summary.mean_distance(), summary.mean_period_distance()),
-            (None, None, None)
-        );
+        assert_eq!(summary.mean_period(), None);
         assert_eq!(LossSummary::default().ratio(), 0.0);
     }
 

@@ -252,12 +252,6 @@ impl CyclePlan {
         self.period
     }
 
-    /// Bits per cycle, at the counted layer.
-    #[inline]
-    pub fn bits_per_cycle(&self) -> u64 {
-        self.cycle_size().as_bytes() * 8
-    }
-
     /// Bytes per cycle, at the counted layer.
     #[inline]
     pub fn cycle_size(&self) -> DataSize {
@@ -335,7 +329,7 @@ mod tests {
             let plan = plan(rate, payload, HeaderLayer::Payload, CycleRule::default()).unwrap();
             assert_eq!(plan.packets_per_cycle(), packets, "{rate} {payload}");
             assert_eq!(plan.period(), TimeDelta::from_nanos(period), "{rate} {payload}");
-            assert_eq!(plan.bits_per_cycle(), 8 * payload * u64::from(packets));
+            assert_eq!(plan.cycle_size().as_bytes(), payload * u64::from(packets));
         }
     }
 

@@ -172,8 +172,7 @@ fn packets_of_gstreamer_become_the_frames_that_it_sent() {
 /// The packets that our sender makes of a file's frames.
 fn sent(codec: VideoCodec, file: &[u8]) -> Vec<Vec<u8>> {
     let limits = RateRange::new(DataRate::from_bps(10_000), DataRate::from_bps(1_000_000)).unwrap();
-    let packetizer =
-        Packetizer::new(giusto_units::DataSize::from_bytes(200), giusto_session::media::Cut::Even);
+    let packetizer = Packetizer::new(giusto_units::DataSize::from_bytes(200));
     let stream = MediaStream {
         packetizer: packetizer.unwrap().with_header(codec.payload_header()).unwrap(),
         timestamp_offset: 0x1234_5678,

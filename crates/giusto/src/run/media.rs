@@ -3,7 +3,7 @@
 use giusto_congestion::Controller;
 use giusto_session::{
     media::{
-        Cut, Framing, KeyFrameRequest, MediaEndpoint, MediaReceiver, MediaReceiverConfig, MediaSender,
+        Framing, KeyFrameRequest, MediaEndpoint, MediaReceiver, MediaReceiverConfig, MediaSender,
         MediaSenderConfig, MediaStream, PADDING_SSRC, PADDING_TYPE, Packetizer, ParityStream, PayloadFormat,
         PayloadHeader, RepairConfig, StreamRepair, pacer_config,
     },
@@ -204,7 +204,7 @@ fn packetizer(spec: &MediaSpec, is_video: bool) -> Result<Packetizer, &'static s
     if !is_video {
         return Ok(Packetizer::default());
     }
-    let packetizer = Packetizer::new(spec.max_payload, Cut::Even).ok_or("the maximum payload is 0 B")?;
+    let packetizer = Packetizer::new(spec.max_payload).ok_or("the maximum payload is 0 B")?;
     packetizer.with_header(payload_header(spec)).ok_or("the maximum payload has no room for media")
 }
 

@@ -123,13 +123,6 @@ impl Builder {
         self
     }
 
-    /// Changes the delay of a link at a moment of the run.
-    #[must_use]
-    pub fn change_delay(mut self, at: Timestamp, link: impl Into<String>, delay: TimeDelta) -> Self {
-        self.changes.push(Change { at, link: link.into(), rate: None, delay: Some(delay) });
-        self
-    }
-
     /// Adds an expectation.
     #[must_use]
     pub fn expect(mut self, expectation: Expectation) -> Self {

@@ -4,27 +4,30 @@ use giusto_units::{DataRate, Timestamp};
 
 pub use crate::statistics::{Metric, Subject, Unit};
 
-/// Bounds on a metric of flows or of a link.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Expectation {
-    /// Name; default: [`title`](Self::title).
-    pub name: Option<String>,
-    /// Flows or link.
-    pub subject: Subject,
-    /// Stream of media flows; default: the flows as a whole.
-    pub stream: Option<String>,
-    /// Metric.
-    pub metric: Metric,
-    /// Minimum, in the unit of the metric.
-    pub min: Option<f64>,
-    /// Maximum, in the unit of the metric.
-    pub max: Option<f64>,
-    /// Start of the measurement; default: the subject's start and the warm-up after it.
-    pub from: Option<Timestamp>,
-    /// End of the measurement; default: the subject's stop.
-    pub to: Option<Timestamp>,
-    /// Rate to reach, for the metric [`TIME_TO_RATE`](Metric::TIME_TO_RATE) only.
-    pub rate: Option<DataRate>,
+giusto_units::defaults! {
+    /// Bounds on a metric of flows or of a link.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct Expectation {
+        /// Name; default: [`title`](Self::title).
+        pub name: Option<String> = None,
+        /// Flows or link.
+        pub subject: Subject = subject,
+        /// Stream of media flows; default: the flows as a whole.
+        pub stream: Option<String> = None,
+        /// Metric.
+        pub metric: Metric = metric,
+        /// Minimum, in the unit of the metric.
+        pub min: Option<f64> = None,
+        /// Maximum, in the unit of the metric.
+        pub max: Option<f64> = None,
+        /// Start of the measurement; default: the subject's start and the warm-up after it.
+        pub from: Option<Timestamp> = None,
+        /// End of the measurement; default: the subject's stop.
+        pub to: Option<Timestamp> = None,
+        /// Rate to reach, for the metric [`TIME_TO_RATE`](Metric::TIME_TO_RATE) only.
+        pub rate: Option<DataRate> = None,
+    }
+    fn of(subject: Subject, metric: Metric);
 }
 
 impl Expectation {
@@ -36,20 +39,6 @@ impl Expectation {
     /// An expectation without bounds for the whole run of a link.
     pub fn of_link(id: impl Into<String>, metric: Metric) -> Self {
         Self::of(Subject::Link(id.into()), metric)
-    }
-
-    fn of(subject: Subject, metric: Metric) -> Self {
-        Self {
-            name: None,
-            subject,
-            stream: None,
-            metric,
-            min: None,
-            max: None,
-            from: None,
-            to: None,
-            rate: None,
-        }
     }
 
     /// The same for one stream of the flows: a video by its id, or `audio`.
@@ -70,13 +59,6 @@ impl Expectation {
     #[must_use]
     pub fn during(mut self, from: Timestamp, to: Timestamp) -> Self {
         (self.from, self.to) = (Some(from), Some(to));
-        self
-    }
-
-    /// The same with the rate to reach, for the metric [`TIME_TO_RATE`](Metric::TIME_TO_RATE).
-    #[must_use]
-    pub fn reaching(mut self, rate: DataRate) -> Self {
-        self.rate = Some(rate);
         self
     }
 

@@ -1,19 +1,14 @@
 //! SINR per stream, mutual information, block error rate.
 //!
 //! The link abstraction is mutual information per coded bit (MIESM; Brueninghaus et al., "Link performance models for system level
-//! simulations of broadband radio access systems", PIMRC 2005), in four steps:
+//! simulations of broadband radio access systems", PIMRC 2005), in three steps:
 //!
 //! 1. a [`Sample`] and a mean SNR give the SINR of each stream: [`mmse`], [`single_layer`], [`maximum_ratio`];
 //! 2. [`LinkModel::information`] gives the mutual information per coded bit at that SINR, which is averaged over resource blocks and
 //!    summed over transmissions (incremental redundancy);
-//! 3. [`LinkModel::block_error`] compares the sum with the size of the block;
-//! 4. [`LinkModel::mcs_for`] and [`LinkModel::cqi_for`] are the inverse, from tables.
+//! 3. [`LinkModel::block_error`] compares the sum with the size of the block.
 
-use super::{
-    fading::Sample,
-    propagation::from_db,
-    tables::{self, CQI, Mcs, Modulation},
-};
+use super::{fading::Sample, propagation::from_db, tables::Modulation};
 
 mod capacity;
 
@@ -27,9 +22,6 @@ pub const CODE_BLOCK_BITS: u32 = 6144;
 /// Length of a CRC, bit: one for each transport block and, if there are several, one for each code block (TS 36.212 §5.1.1, §5.1.2).
 pub const CRC_BITS: u32 = 24;
 
-/// Largest code rate that a user must decode at the first transmission (TS 36.213 §7.1.7).
-pub const MAXIMUM_CODE_RATE: f64 = 0.93;
-
 /// Block error rate that link adaptation aims at (TS 36.213 §7.2.3: "not exceeding 0.1").
 pub const TARGET_BLOCK_ERROR: f32 = 0.1;
 
@@ -42,9 +34,6 @@ pub const DOWNLINK_ELEMENTS: u32 = 120;
 /// 36.211 §5.5.2.1).
 pub const UPLINK_ELEMENTS: u32 = 144;
 
-/// Most resource blocks of a transport block.
-const BLOCKS: u32 = 110;
-
 /// The direction of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Direction {
@@ -52,24 +41,6 @@ pub enum Direction {
     Downlink,
     /// From a user to a cell.
     Uplink,
-}
-
-impl Direction {
-    /// Returns the modulation and coding schemes.
-    pub fn mcs(self) -> &'static [Mcs; tables::MCS] {
-        match self {
-            Self::Downlink => &tables::DOWNLINK_MCS,
-            Self::Uplink => &tables::UPLINK_MCS,
-        }
-    }
-
-    /// Returns the resource elements of a resource block in a subframe.
-    pub fn elements(self) -> u32 {
-        match self {
-            Self::Downlink => DOWNLINK_ELEMENTS,
-            Self::Uplink => UPLINK_ELEMENTS,
-        }
-    }
 }
 
 /// Mutual information per coded bit, 0 to 1, with each of [`Modulation::ALL`].
@@ -284,35 +255,6 @@ impl LinkModel {
         (deviations, blocks)
     }
 
-    /// Returns the highest MCS whose block error over `resource_blocks` is at most [`TARGET_BLOCK_ERROR`] at the mean information
-    /// `information`, or `None` if there is none.
-    pub fn mcs_for(
-        &self,
-        direction: Direction,
-        information: Information,
-        resource_blocks: u32,
-    ) -> Option<u8> {
-        if !(1..=BLOCKS).contains(&resource_blocks) {
-            return None;
-        }
-        let fits = |mcs: &Mcs| {
-            let coded = resource_blocks * direction.elements() * mcs.modulation.bits();
-            let payload = tables::transport_block_bits(mcs.i_tbs, resource_blocks);
-            information.of(mcs.modulation) >= self.required(payload, coded)
-        };
-        direction.mcs().iter().rposition(fits).map(|mcs| mcs as u8)
-    }
-
-    /// Returns the highest CQI, 1 to 15, whose block error over `resource_blocks` would be at most [`TARGET_BLOCK_ERROR`] at the mean
-    /// information `information`, or 0 if there is none (TS 36.213 §7.2.3).
-    pub fn cqi_for(&self, information: Information, resource_blocks: u32) -> u8 {
-        let fits = |cqi: &tables::Cqi| {
-            let coded = resource_blocks.clamp(1, BLOCKS) * DOWNLINK_ELEMENTS * cqi.modulation.bits();
-            information.of(cqi.modulation) >= self.required((coded * u32::from(cqi.rate_1024)) >> 10, coded)
-        };
-        CQI.iter().rposition(fits).map_or(0, |cqi| cqi as u8 + 1)
-    }
-
     /// Returns the SINR (dB) in a flat channel at which a block of `payload_bits` in `coded_bits` of `modulation` has the target error.
     pub fn threshold_db(&self, modulation: Modulation, payload_bits: u32, coded_bits: u32) -> f64 {
         let (mut low, mut high) = (-30.0, 45.0);
@@ -320,23 +262,6 @@ impl LinkModel {
             let middle = f64::midpoint(low, high);
             let information = self.information(from_db(middle) as f32).of(modulation) * coded_bits as f32;
             if self.block_error(information, payload_bits, coded_bits) > TARGET_BLOCK_ERROR {
-                low = middle;
-            } else {
-                high = middle;
-            }
-        }
-        high
-    }
-
-    /// Returns the information per coded bit that a block needs for the target error; infinity if its code rate is too high.
-    fn required(&self, payload_bits: u32, coded_bits: u32) -> f32 {
-        if f64::from(payload_bits + CRC_BITS) > MAXIMUM_CODE_RATE * f64::from(coded_bits) {
-            return f32::INFINITY;
-        }
-        let (mut low, mut high) = (0.0_f32, 1.0_f32);
-        for _ in 0..20 {
-            let middle = f32::midpoint(low, high);
-            if self.block_error(middle * coded_bits as f32, payload_bits, coded_bits) > TARGET_BLOCK_ERROR {
                 low = middle;
             } else {
                 high = middle;

@@ -34,11 +34,6 @@ pub fn from_db(db: f64) -> f64 {
     libm::exp(db * std::f64::consts::LN_10 / 10.0)
 }
 
-/// Returns the linear ratio `ratio` in dB.
-pub fn to_db(ratio: f64) -> f64 {
-    10.0 * libm::log10(ratio)
-}
-
 /// Mean loss over distance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PathLoss {
@@ -125,60 +120,45 @@ impl Antenna {
     }
 }
 
-/// The constants of a simulation case.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Deployment {
-    /// Distance between neighbouring sites, m.
-    pub inter_site_distance_m: f64,
-    /// Carrier frequency, Hz.
-    pub carrier_hz: f64,
-    /// Speed of users, m/s.
-    pub speed_mps: f64,
-    /// Loss of walls, dB.
-    pub penetration_db: f64,
-    /// Path loss.
-    pub path_loss: PathLoss,
-    /// The antenna of a sector.
-    pub antenna: Antenna,
-    /// Height of the base stations' antennas, m.
-    pub base_height_m: f64,
-    /// Height of users, m.
-    pub user_height_m: f64,
-    /// Transmit power of a cell over its whole bandwidth, dBm.
-    pub cell_power_dbm: f64,
-    /// Largest transmit power of a user, dBm.
-    pub user_power_dbm: f64,
-    /// Noise figure of a user's receiver, dB.
-    pub user_noise_figure_db: f64,
-    /// Noise figure of a base station's receiver, dB.
-    pub base_noise_figure_db: f64,
-    /// Number of resource blocks.
-    pub resource_blocks: u32,
+giusto_units::defaults! {
+    /// The constants of a simulation case.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct Deployment {
+        /// Distance between neighbouring sites, m.
+        pub inter_site_distance_m: f64 = 500.0,
+        /// Carrier frequency, Hz.
+        pub carrier_hz: f64 = 2e9,
+        /// Speed of users, m/s.
+        pub speed_mps: f64 = 3.0 / 3.6,
+        /// Loss of walls, dB.
+        pub penetration_db: f64 = 20.0,
+        /// Path loss.
+        pub path_loss: PathLoss = PathLoss::Case1,
+        /// The antenna of a sector.
+        pub antenna: Antenna = Antenna::FLAT,
+        /// Height of the base stations' antennas, m.
+        pub base_height_m: f64 = 32.0,
+        /// Height of users, m.
+        pub user_height_m: f64 = 1.5,
+        /// Transmit power of a cell over its whole bandwidth, dBm.
+        pub cell_power_dbm: f64 = 46.0,
+        /// Largest transmit power of a user, dBm.
+        pub user_power_dbm: f64 = 23.0,
+        /// Noise figure of a user's receiver, dB.
+        pub user_noise_figure_db: f64 = 9.0,
+        /// Noise figure of a base station's receiver, dB.
+        pub base_noise_figure_db: f64 = 5.0,
+        /// Number of resource blocks.
+        pub resource_blocks: u32 = 50,
+    }
+    /// 3GPP case 1: 500 m, 2 GHz, 3 km/h, penetration 20 dB, in 10 MHz with 40 W (TR 25.814 table A.2.1.1-1, TR 36.814 table
+    /// A.2.1.1-1).
+    pub fn case_1();
 }
 
 impl Deployment {
     /// Bandwidth of a resource block, Hz (TS 36.211 §6.2.3: 12 subcarriers of 15 kHz).
     pub const RESOURCE_BLOCK_HZ: f64 = 180_000.0;
-
-    /// 3GPP case 1: 500 m, 2 GHz, 3 km/h, penetration 20 dB, in 10 MHz with 40 W (TR 25.814 table A.2.1.1-1, TR 36.814 table
-    /// A.2.1.1-1).
-    pub fn case_1() -> Self {
-        Self {
-            inter_site_distance_m: 500.0,
-            carrier_hz: 2e9,
-            speed_mps: 3.0 / 3.6,
-            penetration_db: 20.0,
-            path_loss: PathLoss::Case1,
-            antenna: Antenna::FLAT,
-            base_height_m: 32.0,
-            user_height_m: 1.5,
-            cell_power_dbm: 46.0,
-            user_power_dbm: 23.0,
-            user_noise_figure_db: 9.0,
-            base_noise_figure_db: 5.0,
-            resource_blocks: 50,
-        }
-    }
 
     /// 3GPP case 3: as case 1 with 1732 m between sites.
     pub fn case_3() -> Self {
@@ -296,18 +276,8 @@ impl Shadowing {
     }
 }
 
-/// Returns the mean gain between `cell` and a user at `at`: antenna, path loss, penetration and shadowing, as a linear ratio.
-pub fn mean_gain(
-    layout: &Layout,
-    deployment: &Deployment,
-    cell: usize,
-    at: Point,
-    shadowing: &Shadowing,
-) -> f32 {
-    SitePath::new(layout, deployment, layout.site_of(cell), at, shadowing).gain(layout, deployment, cell)
-}
-
-/// Returns the [`mean_gain`] of every cell. What the sectors of a site share is computed once.
+/// Returns the mean gain between each cell and a user at `at`: antenna, path loss, penetration and shadowing, as a linear ratio. What
+/// the sectors of a site share is computed once.
 pub fn mean_gains(
     layout: &Layout,
     deployment: &Deployment,
@@ -404,8 +374,8 @@ mod tests {
 
     #[test]
     fn noise_in_9_mhz() {
-        near(to_db(noise_mw(9e6, 9.0)), -95.46, 0.01);
-        near(to_db(noise_mw(180_000.0, 5.0)), -116.45, 0.01);
+        near(10.0 * noise_mw(9e6, 9.0).log10(), -95.46, 0.01);
+        near(10.0 * noise_mw(180_000.0, 5.0).log10(), -116.45, 0.01);
     }
 
     #[test]

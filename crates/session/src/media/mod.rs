@@ -113,7 +113,7 @@ pub use event::{FrameArrival, MediaEvent};
 pub use extensions::{ABS_SEND_TIME_ID, CAPTURE_TIME_ID, ExtensionIds, StreamId, TRANSPORT_SEQUENCE_ID};
 pub use format::{Framing, PayloadFormat};
 pub use frame::{Frame, FrameError, MAX_FRAME_SIZE};
-pub use packetizer::{Cut, DEFAULT_MAX_PAYLOAD, Packetizer, Piece, Pieces};
+pub use packetizer::{DEFAULT_MAX_PAYLOAD, Packetizer, Piece, Pieces};
 pub use payload::Payload;
 pub use payload_header::PayloadHeader;
 pub use rate_range::{RateRange, RateRangeError};

@@ -19,37 +19,25 @@ use super::{payload::Payload, payload_header::PayloadHeader};
 /// 1280 bytes that every IPv6 path supports (RFC 8200 §5).
 pub const DEFAULT_MAX_PAYLOAD: DataSize = DataSize::from_bytes(1200);
 
-/// How a frame is divided.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Cut {
-    /// As few packets as possible, with sizes that differ by at most one byte. The larger ones come last, as
-    /// in libwebrtc.
-    #[default]
-    Even,
-    /// Full packets, and the remainder in the last one.
-    Fill,
-}
-
-/// Divides frames into packets.
+/// Divides frames into as few packets as possible, with sizes that differ by at most one byte. The larger ones come last, as in
+/// libwebrtc.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Packetizer {
     max_payload: DataSize,
-    cut: Cut,
     header: PayloadHeader,
 }
 
 impl Default for Packetizer {
-    /// Even packets of at most [`DEFAULT_MAX_PAYLOAD`].
+    /// Packets of at most [`DEFAULT_MAX_PAYLOAD`].
     fn default() -> Self {
-        Self { max_payload: DEFAULT_MAX_PAYLOAD, cut: Cut::Even, header: PayloadHeader::None }
+        Self { max_payload: DEFAULT_MAX_PAYLOAD, header: PayloadHeader::None }
     }
 }
 
 impl Packetizer {
     /// Packets of at most `max_payload`, headers not included; `None` if that is zero.
-    pub fn new(max_payload: DataSize, cut: Cut) -> Option<Self> {
-        (max_payload > DataSize::ZERO).then_some(Self { max_payload, cut, header: PayloadHeader::None })
+    pub fn new(max_payload: DataSize) -> Option<Self> {
+        (max_payload > DataSize::ZERO).then_some(Self { max_payload, header: PayloadHeader::None })
     }
 
     /// The same with a header in each packet, within the largest payload; `None` if that has no room for it.
@@ -66,10 +54,8 @@ impl Packetizer {
     pub fn pieces(&self, size: DataSize) -> Pieces {
         let (total, max) = (size.as_bytes(), self.max_payload.as_bytes() - self.header.size());
         let count = total.div_ceil(max);
-        let (smaller, larger) = match self.cut {
-            Cut::Even => (total.checked_div(count).unwrap_or(0), total.checked_rem(count).unwrap_or(0)),
-            Cut::Fill => (max, 0),
-        };
+        let (smaller, larger) =
+            (total.checked_div(count).unwrap_or(0), total.checked_rem(count).unwrap_or(0));
         Pieces { left: count, offset: 0, total, smaller, larger }
     }
 }
@@ -140,20 +126,19 @@ mod tests {
 
     use super::*;
 
-    fn sizes(bytes: u64, cut: Cut) -> Vec<u64> {
-        let packetizer = Packetizer::new(DataSize::from_bytes(1200), cut).unwrap();
+    fn sizes(bytes: u64) -> Vec<u64> {
+        let packetizer = Packetizer::new(DataSize::from_bytes(1200)).unwrap();
         packetizer.pieces(DataSize::from_bytes(bytes)).map(|piece| piece.size.as_bytes()).collect()
     }
 
     #[test]
-    fn frames_are_divided_evenly_or_filled() {
-        assert_eq!(sizes(1200, Cut::Even), [1200]);
-        assert_eq!(sizes(1201, Cut::Even), [600, 601]);
-        assert_eq!(sizes(3500, Cut::Even), [1166, 1167, 1167]);
-        assert_eq!(sizes(3500, Cut::Fill), [1200, 1200, 1100]);
-        assert_eq!(sizes(2400, Cut::Fill), [1200, 1200]);
-        assert!(sizes(0, Cut::Even).is_empty() && sizes(0, Cut::Fill).is_empty());
-        assert_eq!(Packetizer::new(DataSize::ZERO, Cut::Even), None);
+    fn frames_are_divided_evenly() {
+        assert_eq!(sizes(1200), [1200]);
+        assert_eq!(sizes(1201), [600, 601]);
+        assert_eq!(sizes(3500), [1166, 1167, 1167]);
+        assert_eq!(sizes(2400), [1200, 1200]);
+        assert!(sizes(0).is_empty());
+        assert_eq!(Packetizer::new(DataSize::ZERO), None);
     }
 
     #[test]
@@ -167,17 +152,16 @@ mod tests {
         assert_eq!(packets.iter().map(|packet| packet[0]).collect::<Vec<_>>(), [0x10, 0, 0]);
         let joined: Vec<u8> = packets.iter().flat_map(|packet| packet[1..].to_vec()).collect();
         assert_eq!(joined, frame.to_vec());
-        let tiny = Packetizer::new(DataSize::from_bytes(1), Cut::Even).unwrap();
+        let tiny = Packetizer::new(DataSize::from_bytes(1)).unwrap();
         assert_eq!(tiny.with_header(PayloadHeader::Vp8), None);
     }
 
     proptest! {
         #[test]
         fn pieces_cover_the_frame_and_the_last_is_marked(
-            bytes in 1_u64..200_000, max in 1_u64..3000, fill: bool,
+            bytes in 1_u64..200_000, max in 1_u64..3000,
         ) {
-            let cut = if fill { Cut::Fill } else { Cut::Even };
-            let pieces = Packetizer::new(DataSize::from_bytes(max), cut).unwrap().pieces(DataSize::from_bytes(bytes));
+            let pieces = Packetizer::new(DataSize::from_bytes(max)).unwrap().pieces(DataSize::from_bytes(bytes));
             let (announced, pieces) = (pieces.len(), pieces.collect::<Vec<_>>());
             let sizes: Vec<_> = pieces.iter().map(|piece| piece.size.as_bytes()).collect();
             let (smallest, largest) = (*sizes.iter().min().unwrap(), *sizes.iter().max().unwrap());
@@ -190,11 +174,7 @@ mod tests {
                 end += piece.size.as_bytes();
                 prop_assert_eq!(piece.last, end == bytes);
             }
-            if fill {
-                prop_assert!(sizes.iter().rev().skip(1).all(|&size| size == max));
-            } else {
-                prop_assert!(largest - smallest <= 1 && sizes.is_sorted());
-            }
+            prop_assert!(largest - smallest <= 1 && sizes.is_sorted());
         }
     }
 }

@@ -155,14 +155,11 @@ fn described(
 mod tests {
     use giusto_units::DataSize;
 
-    use crate::{
-        media::{Cut, Packetizer},
-        video::VideoCodec,
-    };
+    use crate::{media::Packetizer, video::VideoCodec};
 
     #[test]
     fn each_format_restores_its_frames_and_knows_key_frames() {
-        let packetizer = Packetizer::new(DataSize::from_bytes(300), Cut::Even).unwrap();
+        let packetizer = Packetizer::new(DataSize::from_bytes(300)).unwrap();
         for codec in VideoCodec::ALL {
             let header = codec.payload_header();
             let packetizer = packetizer.with_header(header).unwrap();

@@ -19,7 +19,6 @@ use super::{
     frame::{Frame, FrameError},
     payload::Payload,
     queue::QueuedPacket,
-    rate_range::RateRange,
     repair::Wanted,
     stream::{MediaStream, PacketFields, RtpStream},
     streams::{StreamFigures, Streams},
@@ -181,14 +180,6 @@ impl MediaSender {
     pub fn set_priority(&mut self, now: Timestamp, stream: usize, priority: f64) {
         let now = self.advance(now);
         self.streams.set_priority(stream, priority);
-        self.share(now);
-    }
-
-    /// Sets the rates that the encoder of a stream can produce. The limits of the target rate do not change
-    /// ([`set_limits`](Self::set_limits)).
-    pub fn set_stream_limits(&mut self, now: Timestamp, stream: usize, limits: RateRange) {
-        let now = self.advance(now);
-        self.streams.set_limits(stream, limits);
         self.share(now);
     }
 

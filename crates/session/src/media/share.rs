@@ -80,13 +80,6 @@ impl Shares {
         }
     }
 
-    pub(super) fn set_limits(&mut self, stream: usize, limits: RateRange) {
-        if let Some(share) = self.streams.get_mut(stream) {
-            share.limits = limits;
-            share.rate = limits.clamp(share.rate);
-        }
-    }
-
     /// The priority of each stream, within finite limits.
     pub(super) fn priorities(&self) -> impl Iterator<Item = f64> + Clone + '_ {
         self.streams.iter().map(|share| share.priority)
@@ -221,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn priorities_and_limits_change_the_shares() {
+    fn priorities_change_the_shares() {
         let mut shares = shares(&[(150, 3000, 1.0), (150, 3000, 1.0)]);
         let mut divide = |change: &dyn Fn(&mut Shares)| {
             change(&mut shares);
@@ -230,9 +223,8 @@ mod tests {
         };
         assert_eq!(divide(&|_| ()), [1000, 1000]);
         assert_eq!(divide(&|shares| shares.set_priority(1, 3.0)), [500, 1500]);
-        assert_eq!(divide(&|shares| shares.set_limits(1, RateRange::fixed(kbps(400)))), [1600, 400]);
-        assert_eq!(divide(&|shares| shares.set_priority(7, 3.0)), [1600, 400], "there is no such stream");
-        assert_eq!(divide(&|shares| shares.set_priority(0, f64::NAN)), [1600, 400], "as priority 1");
+        assert_eq!(divide(&|shares| shares.set_priority(7, 3.0)), [500, 1500], "there is no such stream");
+        assert_eq!(divide(&|shares| shares.set_priority(0, f64::NAN)), [500, 1500], "as priority 1");
     }
 
     #[test]

@@ -13,7 +13,6 @@ use super::{
     frame::{Frame, FrameError, MAX_FRAME_SIZE},
     payload::Payload,
     queue::{QueuedPacket, SendQueue, Totals},
-    rate_range::RateRange,
     repair::{Repairs, Wanted},
     scheduler::Scheduler,
     share::Shares,
@@ -61,8 +60,6 @@ pub struct StreamFigures {
     pub parity_packets: u64,
     /// Requested packets that were not sent because they would have come too late.
     pub late_repairs: u64,
-    /// The UDP payload of the repair packets.
-    pub repair_size: DataSize,
 }
 
 /// The streams, in their original order.
@@ -79,54 +76,37 @@ pub(super) struct Streams {
     states: Vec<StreamState>,
 }
 
-/// A stream and its queue.
-#[derive(Debug)]
-struct Line {
-    stream: MediaStream,
-    rtp: RtpStream,
-    queue: SendQueue,
-    /// The latest target of its encoder.
-    rate: DataRate,
-    wants_key_frame: bool,
-    packets: u64,
-    size: DataSize,
-    /// Frames that were due while the controller dropped frames (libwebrtc, `video_stream_encoder.cc`, `cwnd_frame_counter_`).
-    droppable_frames: u64,
-    /// Whether the frame that is due is one of them.
-    may_drop: bool,
-    skipped_frames: u64,
-    discarded_packets: u64,
-    /// Time at which its queue was last discarded.
-    discarded_at: Option<Timestamp>,
-    /// Time at which the receiver's latest request for a key frame was passed on.
-    key_requested_at: Option<Timestamp>,
-    /// The number of the latest FIR.
-    last_command: Option<u8>,
-    /// Consecutive reports of the receiver about this stream according to which no sender report has arrived.
-    unheard_reports: u32,
+giusto_units::defaults! {
+    /// A stream and its queue.
+    #[derive(Debug)]
+    struct Line {
+        rtp: RtpStream = RtpStream::new(stream.ssrc, stream.payload_type, stream.timestamp_offset),
+        queue: SendQueue = SendQueue::default(),
+        /// The latest target of its encoder.
+        rate: DataRate = stream.limits.clamp(stream.start_rate),
+        stream: MediaStream = stream,
+        wants_key_frame: bool = false,
+        packets: u64 = 0,
+        size: DataSize = DataSize::ZERO,
+        /// Frames that were due while the controller dropped frames (libwebrtc, `video_stream_encoder.cc`, `cwnd_frame_counter_`).
+        droppable_frames: u64 = 0,
+        /// Whether the frame that is due is one of them.
+        may_drop: bool = false,
+        skipped_frames: u64 = 0,
+        discarded_packets: u64 = 0,
+        /// Time at which its queue was last discarded.
+        discarded_at: Option<Timestamp> = None,
+        /// Time at which the receiver's latest request for a key frame was passed on.
+        key_requested_at: Option<Timestamp> = None,
+        /// The number of the latest FIR.
+        last_command: Option<u8> = None,
+        /// Consecutive reports of the receiver about this stream according to which no sender report has arrived.
+        unheard_reports: u32 = 0,
+    }
+    fn new(stream: MediaStream);
 }
 
 impl Line {
-    fn new(stream: MediaStream) -> Self {
-        Self {
-            rtp: RtpStream::new(stream.ssrc, stream.payload_type, stream.timestamp_offset),
-            rate: stream.limits.clamp(stream.start_rate),
-            wants_key_frame: false,
-            stream,
-            queue: SendQueue::default(),
-            packets: 0,
-            size: DataSize::ZERO,
-            droppable_frames: 0,
-            may_drop: false,
-            skipped_frames: 0,
-            discarded_packets: 0,
-            discarded_at: None,
-            key_requested_at: None,
-            last_command: None,
-            unheard_reports: 0,
-        }
-    }
-
     /// Whether a frame that is due now must be skipped.
     fn skips(&self, now: Timestamp) -> bool {
         self.stream.skip_after.is_some_and(|limit| self.queue.age(now) > limit.max(TimeDelta::ZERO))
@@ -191,11 +171,10 @@ impl Streams {
                 skipped_frames: line.skipped_frames,
                 discarded_packets: line.discarded_packets,
                 rate: line.rate,
-                requested_packets: repair.requested_packets,
-                retransmitted_packets: repair.retransmitted_packets,
-                parity_packets: repair.parity_packets,
-                late_repairs: repair.late_packets,
-                repair_size: repair.size,
+                requested_packets: repair.requested,
+                retransmitted_packets: repair.retransmitted,
+                parity_packets: repair.parity,
+                late_repairs: repair.late,
             }
         })
     }
@@ -214,13 +193,6 @@ impl Streams {
             line.stream.priority = priority;
             self.shares.set_priority(stream, priority);
             self.scheduler.set_priorities(self.shares.priorities());
-        }
-    }
-
-    pub(super) fn set_limits(&mut self, stream: usize, limits: RateRange) {
-        if let Some(line) = self.lines.get_mut(stream) {
-            line.stream.limits = limits;
-            self.shares.set_limits(stream, limits);
         }
     }
 

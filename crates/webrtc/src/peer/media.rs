@@ -3,7 +3,7 @@
 use giusto_congestion::Controller;
 use giusto_session::{
     media::{
-        Cut, DEFAULT_MAX_PAYLOAD, DecodeTarget, ExtensionIds, FrameArrival, KeyFrameRequest, MediaReceiver,
+        DEFAULT_MAX_PAYLOAD, DecodeTarget, ExtensionIds, FrameArrival, KeyFrameRequest, MediaReceiver,
         MediaReceiverConfig, MediaSender, MediaSenderConfig, MediaStream, Packetizer, PayloadFormat,
         RateRange, RepairConfig, SourceFigures, StreamId, StreamRepair, pacer_config,
     },
@@ -167,7 +167,7 @@ impl BrowserPeer {
             extension_ids: self.extension_ids(),
             ..MediaSenderConfig::default()
         };
-        let packetizer = Packetizer::new(DEFAULT_MAX_PAYLOAD, Cut::Even)
+        let packetizer = Packetizer::new(DEFAULT_MAX_PAYLOAD)
             .and_then(|packetizer| packetizer.with_header(self.offer.codec.payload_header()))
             .unwrap_or_default();
         let stream = MediaStream {

@@ -1,7 +1,7 @@
 //! Validation of media flows.
 
 use giusto_congestion::{Algorithm, FeedbackKind, Limits, Requirements};
-use giusto_session::media::{Cut, Packetizer, ParityRatio};
+use giusto_session::media::{Packetizer, ParityRatio};
 use giusto_sim::random;
 use giusto_sim::traffic::encoder::Audio;
 use giusto_units::{DataRate, TimeDelta, Timestamp};
@@ -108,7 +108,7 @@ fn session(media: &MediaSpec) -> Result<(), KeyError> {
 /// Checks that a packet has room for media beside the payload header of the codec.
 fn room(media: &MediaSpec) -> Result<(), KeyError> {
     let Some(codec) = media.codec.filter(|_| !media.videos.is_empty()) else { return Ok(()) };
-    let packetizer = Packetizer::new(media.max_payload, Cut::Even);
+    let packetizer = Packetizer::new(media.max_payload);
     let with_header = packetizer.and_then(|own| own.with_header(codec.payload_header()));
     let (codec, found) = (codec.name(), media.max_payload);
     let text =

@@ -2,7 +2,7 @@ use giusto_sim::random;
 use rand::RngExt;
 
 use super::*;
-use crate::radio::draw;
+use crate::radio::{draw, tables::CQI};
 
 fn near(value: f64, expected: f64, tolerance: f64, what: &str) {
     assert!((value - expected).abs() <= tolerance, "{what}: {value}, not {expected} ± {tolerance}");
@@ -159,57 +159,6 @@ fn retransmissions_add_information_and_then_power() {
     let shifted = model.threshold_db(Modulation::Qpsk, payload, 4 * coded)
         - model.threshold_db(Modulation::Qpsk, payload, coded);
     near(shifted, -6.02, 0.1, "gain of four times");
-}
-
-#[test]
-fn the_highest_mcs_within_the_target_is_chosen() {
-    let model = LinkModel::new();
-    for direction in [Direction::Downlink, Direction::Uplink] {
-        for blocks in [1, 3, 12, 50, 100] {
-            let mut highest = None;
-            for tenth in -120..300 {
-                let information = model.information(from_db(f64::from(tenth) / 10.0) as f32);
-                let chosen = model.mcs_for(direction, information, blocks);
-                assert!(chosen >= highest, "{direction:?}, {blocks} blocks: {chosen:?} after {highest:?}");
-                highest = chosen;
-                let error = |mcs: usize| {
-                    let mcs = direction.mcs()[mcs];
-                    let coded = blocks * direction.elements() * mcs.modulation.bits();
-                    let payload = tables::transport_block_bits(mcs.i_tbs, blocks);
-                    model.block_error(information.of(mcs.modulation) * coded as f32, payload, coded)
-                };
-                if let Some(mcs) = chosen {
-                    assert!(error(usize::from(mcs)) <= 0.1001, "MCS {mcs}: {}", error(usize::from(mcs)));
-                }
-                let next = chosen.map_or(0, |mcs| usize::from(mcs) + 1);
-                // From MCS 27 on, the code rate may be above its limit.
-                if next < 27 && direction.mcs()[next].i_tbs != 6 {
-                    assert!(error(next) > 0.0999, "MCS {next} would do: {}", error(next));
-                }
-            }
-        }
-    }
-    let strong = Information([1.0; 3]);
-    // MCS 28 in 50 resource blocks has 36,696 bit for 36,000: the code rate is above 1. That of MCS 27 is 31,704 / 36,000.
-    assert_eq!(model.mcs_for(Direction::Downlink, strong, 50), Some(27));
-    assert_eq!(model.mcs_for(Direction::Uplink, strong, 50), Some(28));
-    assert_eq!(model.mcs_for(Direction::Downlink, Information::default(), 50), None);
-    assert_eq!(model.mcs_for(Direction::Downlink, strong, 0), None);
-    assert_eq!(model.mcs_for(Direction::Downlink, strong, 111), None);
-}
-
-#[test]
-fn cqi_steps_at_its_thresholds() {
-    let model = LinkModel::new();
-    assert_eq!(model.cqi_for(Information::default(), 50), 0);
-    assert_eq!(model.cqi_for(Information([1.0; 3]), 50), 15);
-    for (i, cqi) in CQI.iter().enumerate() {
-        let coded = 50 * DOWNLINK_ELEMENTS * cqi.modulation.bits();
-        let payload = (coded * u32::from(cqi.rate_1024)) >> 10;
-        let threshold = model.threshold_db(cqi.modulation, payload, coded);
-        let at = |offset: f64| model.cqi_for(model.information(from_db(threshold + offset) as f32), 50);
-        assert_eq!((at(-0.1), at(0.1)), (i as u8, i as u8 + 1), "at {threshold} dB");
-    }
 }
 
 #[test]

@@ -56,14 +56,13 @@ impl Wanted {
 /// Header bytes of a parity packet above those of other packets: one contributing source (RFC 3550 §5.1).
 const SOURCE_BYTES: u64 = 4;
 
-/// Counts of a stream.
+/// Counts of the packets of a stream.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(in crate::media) struct RepairCounts {
-    pub(in crate::media) retransmitted_packets: u64,
-    pub(in crate::media) parity_packets: u64,
-    pub(in crate::media) size: DataSize,
-    pub(in crate::media) requested_packets: u64,
-    pub(in crate::media) late_packets: u64,
+    pub(in crate::media) retransmitted: u64,
+    pub(in crate::media) parity: u64,
+    pub(in crate::media) requested: u64,
+    pub(in crate::media) late: u64,
 }
 
 /// The repair of all streams. Its indices are those of the streams.
@@ -203,7 +202,7 @@ impl Repairs {
         let line = self.lines.get_mut(stream).and_then(Option::as_mut);
         let Some(line) = line.filter(|line| line.rtx.is_some()) else { return };
         for sequence in numbers {
-            line.counts.requested_packets += 1;
+            line.counts.requested += 1;
             let Some((number, packet)) = line.sent.find(sequence) else { continue };
             let again = packet.repeated_at.map(|last| now.saturating_since(last));
             let is_recent = again.is_some_and(|passed| passed < rtt.unwrap_or(DEFAULT_RTT));
@@ -211,7 +210,7 @@ impl Repairs {
                 continue;
             }
             if is_late(now, packet.since, line.deadline) {
-                line.counts.late_packets += 1;
+                line.counts.late += 1;
                 continue;
             }
             packet.queued = true;
@@ -243,7 +242,7 @@ impl Repairs {
                 if let Some(packet) = stored {
                     packet.queued = false;
                 }
-                line.counts.late_packets += 1;
+                line.counts.late += 1;
             }
             self.queue.pop_front();
         }
@@ -290,7 +289,7 @@ impl Repairs {
                 };
                 let mut head = line.rtx.as_mut()?.write(now, feedback, fields);
                 head.extend(RtxHeader { original_sequence: number as u16 }.to_bytes());
-                line.counts.retransmitted_packets += 1;
+                line.counts.retransmitted += 1;
                 (head, payload)
             }
             Item::Parity(ParityPacket { begin, zeros, .. }) => {
@@ -305,11 +304,10 @@ impl Repairs {
                 let mut head = line.parity.as_mut()?.0.write(now, feedback, fields).into_vec();
                 RtpHeader::insert_sources(&mut head, &[line.ssrc]);
                 head.extend(begin);
-                line.counts.parity_packets += 1;
+                line.counts.parity += 1;
                 (head.into(), Payload::zeros(zeros))
             }
         };
-        line.counts.size += DataSize::from_bytes(head.len() as u64) + payload.size();
         line.meter.on_packet(now, wanted.size);
         Some((head, payload))
     }

@@ -5,7 +5,7 @@ use giusto_units::DataRate;
 
 use super::*;
 use crate::{
-    media::{Cut, FrameArrival, MediaSender, Packetizer},
+    media::{FrameArrival, MediaSender, Packetizer},
     video::VideoCodec,
 };
 
@@ -29,7 +29,7 @@ fn packets(codec: VideoCodec, frames: u16, keys: &[u16]) -> Vec<(RtpHeader, Payl
 }
 
 fn packets_of(codec: VideoCodec, frames: impl Iterator<Item = Payload>) -> Vec<(RtpHeader, Payload)> {
-    let packetizer = Packetizer::new(DataSize::from_bytes(400), Cut::Even).unwrap();
+    let packetizer = Packetizer::new(DataSize::from_bytes(400)).unwrap();
     let packetizer = packetizer.with_header(codec.payload_header()).unwrap();
     let mut all = Vec::new();
     for (frame, content) in (0..).zip(frames) {

@@ -99,8 +99,8 @@ impl Cubic {
     /// Disables fast convergence, as RFC 8312 §4.6 recommends for a flow that is alone on its path. With random or periodic
     /// losses, fast convergence reacts to every random variation of the window, and the average window is below that of RFC
     /// 8312 eq. 5, which assumes no fast convergence.
-    #[must_use]
-    pub fn without_fast_convergence(self) -> Self {
+    #[cfg(test)]
+    pub(in crate::traffic::tcp) fn without_fast_convergence(self) -> Self {
         Self { fast_convergence: false, ..self }
     }
 
