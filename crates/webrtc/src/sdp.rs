@@ -1,17 +1,20 @@
 //! The browser's offer and our answer (JSEP, RFC 8829; RFC 8866).
 
+mod answer;
 mod extension;
+mod formats;
 mod simulcast;
 
-use std::{fmt::Write as _, io::Cursor, net::SocketAddr};
+use std::io::Cursor;
 
 use giusto_congestion::{FeedbackKind, Requirements};
 use giusto_session::{media::StreamId, video::VideoCodec};
-use giusto_units::DataRate;
 use rtc_sdp::description::{common::Attribute, media::MediaDescription, session::SessionDescription};
 
+pub use self::answer::Answer;
 use self::{
-    extension::{SentExtension, extension, write_extension},
+    extension::{SentExtension, extension},
+    formats::{codecs, feedback, parameters, payload_type_of, rtpmap, video_format},
     simulcast::Simulcast,
 };
 use crate::fingerprint::Fingerprint;
@@ -338,127 +341,6 @@ impl Offer {
             fix: "choose another kind with --feedback",
         })
     }
-
-    /// The answer: the lines of the call are accepted, all others are rejected.
-    pub fn answer(&self, ours: &Answer<'_>) -> String {
-        let mut text = String::new();
-        // Writing to a string cannot fail.
-        let _ = self.write_answer(ours, &mut text);
-        text
-    }
-
-    fn write_answer(&self, ours: &Answer<'_>, text: &mut String) -> std::fmt::Result {
-        let (family, ip) = (if ours.address.is_ipv6() { "IP6" } else { "IP4" }, ours.address.ip());
-        let accepted = |index| {
-            [Some(&self.video), self.audio.as_ref()].into_iter().flatten().find(|it| it.index == index)
-        };
-        write!(text, "v=0\r\no=- {} 1 IN {family} {ip}\r\ns=-\r\nt=0 0\r\na=group:BUNDLE", ours.session)?;
-        for line in (0..self.lines.len()).filter_map(accepted) {
-            write!(text, " {}", line.mid)?;
-        }
-        text.push_str("\r\na=ice-lite\r\n");
-        for (index, line) in self.lines.iter().enumerate() {
-            if let Some(accepted) = accepted(index) {
-                self.write_line(ours, line, accepted, text)?;
-                continue;
-            }
-            let MediaLine { kind, protocol, first_format, mid } = line;
-            write!(text, "m={kind} 0 {protocol} {first_format}\r\nc=IN IP4 0.0.0.0\r\na=inactive\r\n")?;
-            if let Some(mid) = mid {
-                write!(text, "a=mid:{mid}\r\n")?;
-            }
-        }
-        Ok(())
-    }
-
-    fn write_line(
-        &self,
-        ours: &Answer<'_>,
-        MediaLine { kind, protocol, .. }: &MediaLine,
-        line: &Accepted,
-        text: &mut String,
-    ) -> std::fmt::Result {
-        let Answer {
-            address, ufrag, password, fingerprint, feedback, nack, ssrc, rtx_ssrc, audio_ssrc, ..
-        } = *ours;
-        let (family, ip) = (if address.is_ipv6() { "IP6" } else { "IP4" }, address.ip());
-        let is_video = line.index == self.video.index;
-        let rtx = self.rtx.filter(|_| is_video);
-        let number = line.payload_type;
-        write!(text, "m={kind} {} {protocol} {number}", address.port())?;
-        if let Some(rtx) = rtx {
-            write!(text, " {rtx}")?;
-        }
-        write!(text, "\r\nc=IN {family} {ip}\r\n")?;
-        // In kbit/s, with the headers of RTP, UDP and IP (RFC 8866 §5.8, RFC 3550 §6.2).
-        if let Some(max) = ours.max_rate.filter(|_| is_video && line.directions.1) {
-            write!(text, "b=AS:{}\r\n", (max.as_bps() / 1000).max(1))?;
-        }
-        write!(text, "a=rtcp:9 IN IP4 0.0.0.0\r\na=mid:{}\r\n", line.mid)?;
-        write!(text, "a=ice-ufrag:{ufrag}\r\na=ice-pwd:{password}\r\na=fingerprint:{fingerprint}\r\n")?;
-        let setup = if self.setup == Setup::Passive { "active" } else { "passive" };
-        let direction = match line.directions {
-            (true, true) => "sendrecv",
-            (true, false) => "sendonly",
-            _ => "recvonly",
-        };
-        write!(text, "a=setup:{setup}\r\na={direction}\r\na=rtcp-mux\r\n")?;
-        if line.reduced_size {
-            text.push_str("a=rtcp-rsize\r\n");
-        }
-        write!(text, "a=rtpmap:{number} {}\r\n", line.name)?;
-        if let Some(parameters) = &line.parameters {
-            write!(text, "a=fmtp:{number} {parameters}\r\n")?;
-        }
-        match feedback {
-            FeedbackKind::TransportWide if line.offers("transport-cc") => {
-                write!(text, "a=rtcp-fb:{number} transport-cc\r\n")?;
-                write_extension(text, line.transport_sequence, TRANSPORT_CC_URI)?;
-            }
-            // RFC 8888 §6: always for all payload types.
-            FeedbackKind::CongestionControl if line.offers("ack ccfb") => {
-                text.push_str("a=rtcp-fb:* ack ccfb\r\n");
-            }
-            FeedbackKind::ReceiverEstimate => {
-                if line.offers("goog-remb") {
-                    write!(text, "a=rtcp-fb:{number} goog-remb\r\n")?;
-                }
-                write_extension(text, line.abs_send_time, ABS_SEND_TIME_URI)?;
-            }
-            _ => {}
-        }
-        if let Some((extension, is_mixed)) = line.dependency {
-            if is_mixed {
-                write!(text, "a={ALLOW_MIXED}\r\n")?;
-            }
-            extension.write(text, DEPENDENCY_URI)?;
-        }
-        if let Some(simulcast) = &line.simulcast {
-            simulcast.write(text)?;
-        }
-        for value in ["nack", "nack pli", "ccm fir"] {
-            if is_video && line.offers(value) && (value != "nack" || nack) {
-                write!(text, "a=rtcp-fb:{number} {value}\r\n")?;
-            }
-        }
-        if let Some(rtx) = rtx {
-            write!(text, "a=rtpmap:{rtx} rtx/90000\r\na=fmtp:{rtx} apt={number}\r\n")?;
-        }
-        if line.directions.0 {
-            let ssrc = if is_video { ssrc } else { audio_ssrc };
-            if rtx.is_some() {
-                write!(text, "a=ssrc-group:FID {ssrc} {rtx_ssrc}\r\n")?;
-            }
-            write!(text, "a=msid:giusto {kind}\r\na=ssrc:{ssrc} cname:giusto\r\n")?;
-            if rtx.is_some() {
-                write!(text, "a=ssrc:{rtx_ssrc} cname:giusto\r\n")?;
-            }
-        }
-        // The priority of a host candidate of component 1 (RFC 8445 §5.1.2.2).
-        write!(text, "a=candidate:1 1 udp 2130706431 {ip} {} typ host\r\n", address.port())?;
-        text.push_str("a=end-of-candidates\r\n");
-        Ok(())
-    }
 }
 
 impl Accepted {
@@ -497,33 +379,6 @@ impl Accepted {
     fn offers(&self, value: &str) -> bool {
         self.feedback.iter().any(|offered| offered == value)
     }
-}
-
-/// Our side of the answer.
-#[derive(Debug, Clone, Copy)]
-pub struct Answer<'a> {
-    /// The session identifier (RFC 8866 §5.2).
-    pub session: u64,
-    /// The address of our socket, which the browser can reach.
-    pub address: SocketAddr,
-    /// Our ICE user name fragment.
-    pub ufrag: &'a str,
-    /// Our ICE password.
-    pub password: &'a str,
-    /// The hash of our certificate.
-    pub fingerprint: Fingerprint,
-    /// The feedback that we want.
-    pub feedback: FeedbackKind,
-    /// Whether we answer negative acknowledgements.
-    pub nack: bool,
-    /// Synchronisation source of the video.
-    pub ssrc: u32,
-    /// Synchronisation source of its retransmissions and of padding.
-    pub rtx_ssrc: u32,
-    /// Synchronisation source of the audio.
-    pub audio_ssrc: u32,
-    /// The most that the browser may send of the video.
-    pub max_rate: Option<DataRate>,
 }
 
 impl MediaLine {
@@ -578,90 +433,4 @@ fn fingerprint(line: &MediaDescription, session: &[Attribute]) -> Result<Fingerp
         }
     }
     Err(last)
-}
-
-/// The `rtpmap` of a video codec.
-const fn rtpmap(codec: VideoCodec) -> &'static str {
-    match codec {
-        VideoCodec::Vp8 => "VP8/90000",
-        VideoCodec::H264 => "H264/90000",
-        VideoCodec::Vp9 => "VP9/90000",
-        VideoCodec::Av1 => "AV1/90000",
-    }
-}
-
-/// The first format of the line with one of these codecs that we can read: H.264 in packetization mode 1, VP9 and AV1 of profile 0. AV1,
-/// whose encoder takes the most computation, is taken where there is no other.
-fn video_format(line: &MediaDescription, codecs: &[VideoCodec]) -> Option<(VideoCodec, u8)> {
-    let fits = |codec, payload_type| {
-        let has_parameter = |wanted: &str| {
-            parameters(line, payload_type)
-                .is_some_and(|all| all.split(';').any(|parameter| parameter.trim() == wanted))
-        };
-        match codec {
-            VideoCodec::H264 => has_parameter("packetization-mode=1"),
-            // RFC 9628 §6, RTP Payload Format For AV1 §7.2: without a profile it is 0.
-            VideoCodec::Vp9 | VideoCodec::Av1 => {
-                let says = parameters(line, payload_type).is_some_and(|all| all.contains("profile"));
-                !says || has_parameter("profile-id=0") || has_parameter("profile=0")
-            }
-            VideoCodec::Vp8 => true,
-        }
-    };
-    let found = |(codec, payload_type)| fits(codec, payload_type).then_some((codec, payload_type));
-    let first = |is_av1: bool| {
-        line.media_name.formats.iter().find_map(|format| {
-            codecs
-                .iter()
-                .filter(|codec| (**codec == VideoCodec::Av1) == is_av1)
-                .flat_map(|&codec| payload_types(line, rtpmap(codec)).map(move |number| (codec, number)))
-                .filter(|(_, number)| *format == number.to_string())
-                .find_map(found)
-        })
-    };
-    first(false).or_else(|| first(true))
-}
-
-/// The parameters of a format.
-fn parameters(line: &MediaDescription, payload_type: u8) -> Option<&str> {
-    let pairs = values(&line.attributes, "fmtp").filter_map(|value| value.split_once(' '));
-    pairs.filter(|(of, _)| of.parse() == Ok(payload_type)).map(|(_, value)| value.trim()).next()
-}
-
-/// The payload types of a codec.
-fn payload_types<'a>(line: &'a MediaDescription, codec: &'a str) -> impl Iterator<Item = u8> + 'a {
-    let number =
-        |text: &str| text.parse::<u8>().ok().filter(|&number| !(64..96).contains(&number) && number < 128);
-    values(&line.attributes, "rtpmap")
-        .filter_map(|value| value.split_once(' '))
-        .filter(move |(_, name)| name.trim().eq_ignore_ascii_case(codec))
-        .filter_map(move |(number_text, _)| number(number_text))
-        .filter(|number| line.media_name.formats.iter().any(|format| *format == number.to_string()))
-}
-
-/// The payload type of a codec; of retransmissions, that of `apt`.
-fn payload_type_of(line: &MediaDescription, codec: &str, apt: Option<u8>) -> Option<u8> {
-    payload_types(line, codec).find(|number| {
-        apt.is_none_or(|apt| {
-            let wanted = format!("{number} apt={apt}");
-            values(&line.attributes, "fmtp").any(|value| value.trim() == wanted)
-        })
-    })
-}
-
-fn codecs(line: &MediaDescription) -> String {
-    let names =
-        values(&line.attributes, "rtpmap").filter_map(|value| value.split_once(' ')).map(|(_, name)| name);
-    let mut text: String = names.collect::<Vec<_>>().join(", ").chars().take(200).collect();
-    if text.is_empty() {
-        text.push_str("no codec");
-    }
-    text
-}
-
-/// The values of `rtcp-fb` for a payload type or for all.
-fn feedback(line: &MediaDescription, payload_type: u8) -> Vec<String> {
-    let number = payload_type.to_string();
-    let pairs = values(&line.attributes, "rtcp-fb").filter_map(|value| value.split_once(' '));
-    pairs.filter(|(of, _)| *of == "*" || *of == number).map(|(_, value)| value.trim().to_owned()).collect()
 }

@@ -1,5 +1,7 @@
 //! The sending end of a run: opens the streams, sends on time, collects the receiver's reports.
 
+mod outcome;
+
 use std::{
     net::SocketAddr,
     sync::{
@@ -10,27 +12,26 @@ use std::{
     time::Duration,
 };
 
-use giusto_measure::{ClockEstimate, ErrorHistogram};
+use giusto_measure::ErrorHistogram;
 use giusto_net::{
-    Clock, DepartureLag, Granted, PathOptions, Sleeper, SleeperConfig, SleeperReport, SocketConfig,
-    ThreadCpu, TrafficClass, UdpSocket,
+    Clock, Granted, PathOptions, Sleeper, SleeperConfig, SleeperReport, SocketConfig, ThreadCpu,
+    TrafficClass, UdpSocket,
     driver::{
-        Conversation, ConversationEvent, Driver, Flow, FlowEnd, FlowOutcome, Link, Resolver, local_clock,
-        rehearse, transmit,
+        Conversation, ConversationEvent, Driver, Flow, FlowOutcome, Link, Resolver, local_clock, rehearse,
+        transmit,
     },
 };
-use giusto_pace::WakePlanner;
 use giusto_session::{
     keys::KeyRing,
-    path_mtu::PathMtuFigures,
     probe::{
         FarEndReports, SenderConfig, SenderError, SenderEvent, SenderReports,
-        wire::{ArrivalStamps, LastReport, Report, SenderFigures, StreamFormat, StreamToken, WakeLatency},
+        wire::{Report, SenderFigures, StreamFormat, StreamToken, WakeLatency},
     },
 };
 use giusto_units::{DataSize, TimeDelta, Timestamp};
 use rand::{TryRng, rngs::SysRng};
 
+pub use self::outcome::{StreamOutcome, Transmission};
 use crate::measured::{
     RunError,
     announce::Announcements,
@@ -39,7 +40,7 @@ use crate::measured::{
     live::{Arrived, Live},
     path_mtu,
     plan::{Opened, Pacing, ResolvedPlan, StreamPlanError},
-    result::{FarEndFigures, Histograms, LiveFigures, Quantiles, RunResult, SystemGranted, classes},
+    result::{FarEndFigures, LiveFigures},
 };
 use crate::watch::{DelayState, SentState, SharedFeed, StreamState};
 
@@ -50,51 +51,38 @@ pub(super) const RUN_UP: TimeDelta = TimeDelta::from_millis(120);
 /// Time without any message of the receiver after which it counts as lost.
 pub const DEFAULT_SILENCE: TimeDelta = TimeDelta::from_seconds(3);
 
-/// The receiver, and how it is addressed.
-#[derive(Debug, Clone)]
-pub struct Destination {
-    /// The receiver's address.
-    pub to: SocketAddr,
-    /// The number of streams, each from a port of its own.
-    pub streams: usize,
-    /// Send without asking the receiver and without its reports: for receivers other than giusto.
-    pub one_way: bool,
-    /// DSCP and ECN of every datagram.
-    pub traffic_class: TrafficClass,
-    /// Where the datagrams leave, and what routers and switches read of them. Default: all is left to the system.
-    pub path: PathOptions,
-    /// Time without any message of the receiver after which the run ends. Default: 3 s.
-    pub silence: TimeDelta,
-    /// Finds the receiver again where it has another address. Default: none.
-    pub resolver: Option<Resolver>,
-    /// Keys shared with the receiver: with them, only authenticated datagrams are sent and accepted.
-    pub keys: Option<KeyRing>,
-    /// The send and receive buffers of each socket; `None`: those of [`SocketConfig`].
-    pub buffers: Option<DataSize>,
-    /// The length of the intervals of [`Live::interval`]; `None`: there are none.
-    pub interval: Option<TimeDelta>,
-    /// What shows the streams while they last. Default: none.
-    pub feed: Option<SharedFeed>,
+giusto_units::defaults! {
+    /// The receiver, and how it is addressed.
+    #[derive(Debug, Clone)]
+    pub struct Destination {
+        /// The receiver's address.
+        pub to: SocketAddr = to,
+        /// The number of streams, each from a port of its own.
+        pub streams: usize = 1,
+        /// Send without asking the receiver and without its reports: for receivers other than giusto.
+        pub one_way: bool = false,
+        /// DSCP and ECN of every datagram.
+        pub traffic_class: TrafficClass = TrafficClass::default(),
+        /// Where the datagrams leave, and what routers and switches read of them. Default: all is left to the system.
+        pub path: PathOptions = PathOptions::default(),
+        /// Time without any message of the receiver after which the run ends. Default: 3 s.
+        pub silence: TimeDelta = DEFAULT_SILENCE,
+        /// Finds the receiver again where it has another address. Default: none.
+        pub resolver: Option<Resolver> = None,
+        /// Keys shared with the receiver: with them, only authenticated datagrams are sent and accepted.
+        pub keys: Option<KeyRing> = None,
+        /// The send and receive buffers of each socket; `None`: those of [`SocketConfig`].
+        pub buffers: Option<DataSize> = None,
+        /// The length of the intervals of [`Live::interval`]; `None`: there are none.
+        pub interval: Option<TimeDelta> = None,
+        /// What shows the streams while they last. Default: none.
+        pub feed: Option<SharedFeed> = None,
+    }
+    /// One stream to a giusto receiver at `to`, without marks, keys and intervals.
+    pub fn new(to: SocketAddr);
 }
 
 impl Destination {
-    /// One stream to a giusto receiver at `to`, without marks, keys and intervals.
-    pub fn new(to: SocketAddr) -> Self {
-        Self {
-            to,
-            streams: 1,
-            one_way: false,
-            traffic_class: TrafficClass::default(),
-            path: PathOptions::default(),
-            silence: DEFAULT_SILENCE,
-            resolver: None,
-            keys: None,
-            buffers: None,
-            interval: None,
-            feed: None,
-        }
-    }
-
     /// The configuration of its sockets.
     pub(super) fn socket_config(&self) -> SocketConfig {
         let default = SocketConfig::default();
@@ -106,146 +94,6 @@ impl Destination {
             // A conversation reads the stamps.
             sample_departures: !self.one_way && !self.to.ip().is_multicast(),
             ..default
-        }
-    }
-}
-
-/// One stream of a run.
-#[derive(Debug)]
-pub struct StreamOutcome {
-    /// The sender's own figures.
-    pub sent: FlowOutcome,
-    /// The receiver's last report, if one came.
-    pub report: Option<Box<Report>>,
-    /// The receiver's clock against ours.
-    pub clock: Option<ClockEstimate>,
-    /// Round-trip times.
-    pub rtts: ErrorHistogram,
-    /// What the receiver of an RTP stream reported with RTCP, where it was not asked.
-    pub far_end: Option<FarEndFigures>,
-    /// The MTU of the path at the end, as far as the system knows it.
-    pub path_mtu: Option<DataSize>,
-    /// How it was found by probes, where it was looked for.
-    pub mtu_discovery: Option<PathMtuFigures>,
-    /// How long after the time that they carry its datagrams left, of samples.
-    pub departure_lag: Option<DepartureLag>,
-    /// The error that ended the stream, if one did.
-    pub error: Option<SenderError>,
-}
-
-impl StreamOutcome {
-    /// The error that ended the stream early, if one did.
-    pub fn failure(&self) -> Option<String> {
-        // Where sending failed, the receiver's silence may be a consequence.
-        match (&self.sent.end, &self.error) {
-            (FlowEnd::Failed(error), _) => Some(error.to_string()),
-            (_, Some(error)) => Some(error.to_string()),
-            _ => None,
-        }
-    }
-}
-
-/// A run, as the sending end knows it.
-#[derive(Debug)]
-pub struct Transmission {
-    /// The streams.
-    pub streams: Vec<StreamOutcome>,
-    /// From the first datagram's scheduled time to the end of sending.
-    pub duration: TimeDelta,
-    /// CPU time of the sending thread over that time.
-    pub sender_cpu_ratio: f64,
-    /// How the sending thread slept.
-    pub sleeper: SleeperReport,
-    /// What the system granted to the sending end.
-    pub granted: Granted,
-    /// What times the departures.
-    pub departures: Option<String>,
-    /// The run was interrupted.
-    pub interrupted: bool,
-    /// Both ends proved that they share a key.
-    pub authenticated: bool,
-}
-
-impl Transmission {
-    /// The error that ended a stream early, if one did: then the results cover a part of the run.
-    pub fn failure(&self) -> Option<String> {
-        self.streams.iter().find_map(StreamOutcome::failure)
-    }
-
-    /// The result of each stream: the sender's own figures and the receiver's report.
-    pub fn results(&self, plan: &ResolvedPlan) -> Vec<RunResult> {
-        self.streams.iter().map(|stream| self.result(plan, stream)).collect()
-    }
-
-    fn result(&self, plan: &ResolvedPlan, stream: &StreamOutcome) -> RunResult {
-        let FlowOutcome { packets, rate, schedule_error, late_cycles: slips, .. } = &stream.sent;
-        let mut result = plan.blank_result();
-        if let Some(report) = &stream.report {
-            result.add_received(&report.summary);
-            if report.last != Some(LastReport::Finished) {
-                // The report is of some time before the end: what it lacks may have arrived.
-                (result.lost_packets, result.loss_ratio, result.loss_bursts) = (None, None, None);
-            }
-            result.receiver_cpu_ratio = report.cpu_ratio.map(f64::from);
-            result.voice = report.voice.as_ref().map(Into::into);
-        }
-        result.sent_packets = Some(*packets);
-        result.unsent_packets = Some(stream.sent.unsent_packets);
-        result.unsent_reason.clone_from(&stream.sent.unsent_reason);
-        result.tx_rate_bps = rate.rate();
-        // The sender has counted every datagram; the report only those whose times travelled.
-        result.schedule_error_us = Quantiles::micros(schedule_error.quantiles().as_ref());
-        let lag = stream.departure_lag.as_ref();
-        result.departure_lag_us = lag.map(|lag| Quantiles::micros(lag.lag.quantiles().as_ref()));
-        result.slips = Some(slips.into());
-        result.duration_s = Some(self.duration.as_seconds());
-        result.sender_cpu_ratio = Some(self.sender_cpu_ratio);
-        result.ended = Some(stream.failure().unwrap_or_else(|| {
-            let why = match stream.sent.end {
-                FlowEnd::Stopped if self.interrupted => "interrupted",
-                FlowEnd::Stopped => "another stream failed",
-                _ if slips.skipped_packets > 0 => "time over, datagrams skipped",
-                _ => "all sent",
-            };
-            why.to_owned()
-        }));
-        let is_giusto = plan.request(None).format == StreamFormat::Giusto;
-        result.authenticated = Some(self.authenticated && is_giusto);
-        result.mtu_bytes = stream.path_mtu.map(DataSize::as_bytes);
-        result.mtu_discovery = stream.mtu_discovery.as_ref().map(Into::into);
-        result.fragments_per_packet = stream.path_mtu.and_then(|mtu| plan.fragments(mtu));
-        let departure_timestamps = lag.map(|lag| lag.stamped_by.clone());
-        let there = stream.report.as_ref().map(|report| report.stamps);
-        let far_receive_timestamps =
-            there.filter(|by| *by != ArrivalStamps::Unknown).map(|by| by.to_string());
-        result.system =
-            Some(SystemGranted { far_receive_timestamps, departure_timestamps, ..self.system(plan) });
-        result.clock = stream.clock.as_ref().map(Into::into);
-        result.round_trip_ms = Quantiles::millis(&stream.rtts);
-        result.far_end.clone_from(&stream.far_end);
-        result.histograms = Some(Box::new(Histograms {
-            schedule_error_us: classes(schedule_error),
-            round_trip_us: classes(&stream.rtts),
-            gap_error_us: None,
-        }));
-        result.doubts = result.find_doubts();
-        result
-    }
-
-    fn system(&self, plan: &ResolvedPlan) -> SystemGranted {
-        let sleeper = &self.sleeper;
-        let slept = sleeper.sleeps > 0;
-        SystemGranted {
-            wake_latency_us: slept.then_some(Quantiles {
-                p50: Some(sleeper.wake_latency_p50_us),
-                p99: Some(sleeper.wake_latency_p99_us),
-                max: Some(sleeper.wake_latency_max_us),
-                ..Quantiles::default()
-            }),
-            wake_lead_us: slept.then(|| lead_for(sleeper, plan.period())),
-            departures: self.departures.clone(),
-            spun_ratio: Some(sleeper.spun_ms / 1e3 / self.duration.as_seconds().max(1e-9)),
-            ..SystemGranted::from(&self.granted)
         }
     }
 }
@@ -642,16 +490,6 @@ pub(super) fn send(
     let ended = clock.now();
     let passed = (ended - began).as_seconds().max(1e-9);
     Sent { flows, sleeper, cpu_ratio: cpu.used().as_seconds() / passed, ended }
-}
-
-/// The lead of the sleeps between cycles: there is one for each class of sleep lengths.
-fn lead_for(sleeper: &SleeperReport, period: Option<TimeDelta>) -> f64 {
-    let [short, middle] = WakePlanner::CLASSES;
-    match period {
-        Some(period) if period <= short => sleeper.short_sleep_lead_us,
-        Some(period) if period > middle => sleeper.long_sleep_lead_us,
-        _ => sleeper.lead_us,
-    }
 }
 
 /// The sender's figures that the receiver gets at the end.

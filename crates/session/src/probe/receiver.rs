@@ -5,16 +5,13 @@ mod messages;
 mod moves;
 mod reverse;
 mod slots;
+mod unannounced;
 
 use std::{
     collections::{BTreeMap, VecDeque},
     net::{IpAddr, SocketAddr},
 };
 
-use giusto_rtp::{
-    RtpError, RtpHeader,
-    rtcp::{Packet, Packets},
-};
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 
 use super::{
@@ -27,55 +24,57 @@ use super::{
     stream::{Ended, Stream},
     transmit::Transmit,
     wire::{
-        self, ArrivalStamps, DataHeader, Kind, MAX_MESSAGE_BYTES, Message, SenderFigures, StreamFormat,
-        StreamRequest, StreamToken, WireError,
+        self, ArrivalStamps, DataHeader, Kind, MAX_MESSAGE_BYTES, Message, SenderFigures, StreamRequest,
+        StreamToken, WireError,
     },
 };
 use moves::{Move, token_of};
 use reverse::{Again, Asked};
+use unannounced::{Probation, send_rtcp};
 
 use crate::{cookie::CookieJar, handshakes::Handshakes, keys::KeyRing, prefixes::Prefixes};
 
 /// Time for which an ended stream still answers its sender's repeated requests.
 const LINGER: TimeDelta = TimeDelta::from_seconds(3);
 
-/// Addresses whose first RTP datagram is remembered.
-const MAX_PROBATION: usize = 1024;
-
-/// Configuration of a [`Receiver`].
-#[derive(Debug, Clone)]
-pub struct ReceiverConfig {
-    /// Secret from which cookies and tokens are computed. No default; use random bytes of the system.
-    pub secret: [u8; 32],
-    /// Our clock.
-    pub clock: LocalClock,
-    /// Keys shared with senders: with them, only authenticated messages and datagrams count. Default: none.
-    pub keys: Option<KeyRing>,
-    /// With keys, senders without are served too, but a quarter of the streams is kept for those with keys. Default: false.
-    pub accept_unauthenticated: bool,
-    /// The addresses that are served; others get no answer. Default: all.
-    pub prefixes: Prefixes,
-    /// Maximum number of announced streams; further ones are rejected. Default 256.
-    pub max_streams: usize,
-    /// Streams at once from one IPv4 address or one IPv6 prefix of 64 bits. Default 128.
-    pub max_streams_per_host: usize,
-    /// Maximum number of unannounced streams, beside the announced ones. Default 64.
-    pub max_unannounced: usize,
-    /// Maximum number of streams in the reverse direction at the same time; 0: none is sent. Default 16.
-    pub max_reverse: usize,
-    /// Streams in the reverse direction are not sent faster to who has no key. Default 100 Mbit/s.
-    pub max_reverse_rate: DataRate,
-    /// What one stream may use. Default: no limits.
-    pub limits: StreamLimits,
-    /// A stream ends if no datagram arrives for this time. Default 5 s.
-    pub idle_timeout: TimeDelta,
-    /// Interval of reports to a stream's sender. Default 500 ms.
-    pub report_interval: TimeDelta,
-    /// The datagrams were sent to a multicast group: streams are announced by their senders, and nothing is answered. Default: false.
-    pub group: bool,
-    /// How unannounced datagrams are treated; `None`: they are only counted. With keys they need `accept_unauthenticated`, too.
-    /// Default: `None`.
-    pub passive: Option<Passive>,
+giusto_units::defaults! {
+    /// Configuration of a [`Receiver`].
+    #[derive(Debug, Clone)]
+    pub struct ReceiverConfig {
+        /// Secret from which cookies and tokens are computed. No default; use random bytes of the system.
+        pub secret: [u8; 32] = secret,
+        /// Our clock.
+        pub clock: LocalClock = clock,
+        /// Keys shared with senders: with them, only authenticated messages and datagrams count. Default: none.
+        pub keys: Option<KeyRing> = None,
+        /// With keys, senders without are served too, but a quarter of the streams is kept for those with keys. Default: false.
+        pub accept_unauthenticated: bool = false,
+        /// The addresses that are served; others get no answer. Default: all.
+        pub prefixes: Prefixes = Prefixes::default(),
+        /// Maximum number of announced streams; further ones are rejected. Default 256.
+        pub max_streams: usize = 256,
+        /// Streams at once from one IPv4 address or one IPv6 prefix of 64 bits. Default 128.
+        pub max_streams_per_host: usize = 128,
+        /// Maximum number of unannounced streams, beside the announced ones. Default 64.
+        pub max_unannounced: usize = 64,
+        /// Maximum number of streams in the reverse direction at the same time; 0: none is sent. Default 16.
+        pub max_reverse: usize = 16,
+        /// Streams in the reverse direction are not sent faster to who has no key. Default 100 Mbit/s.
+        pub max_reverse_rate: DataRate = DataRate::from_bps(100_000_000),
+        /// What one stream may use. Default: no limits.
+        pub limits: StreamLimits = StreamLimits::default(),
+        /// A stream ends if no datagram arrives for this time. Default 5 s.
+        pub idle_timeout: TimeDelta = TimeDelta::from_seconds(5),
+        /// Interval of reports to a stream's sender. Default 500 ms.
+        pub report_interval: TimeDelta = TimeDelta::from_millis(500),
+        /// The datagrams were sent to a multicast group: streams are announced by their senders, and nothing is answered. Default: false.
+        pub group: bool = false,
+        /// How unannounced datagrams are treated; `None`: they are only counted. With keys they need `accept_unauthenticated`, too.
+        /// Default: `None`.
+        pub passive: Option<Passive> = None,
+    }
+    /// The defaults, with a secret and a clock.
+    pub fn new(secret: [u8; 32], clock: LocalClock);
 }
 
 /// How unannounced datagrams are treated.
@@ -89,27 +88,6 @@ pub enum Passive {
 }
 
 impl ReceiverConfig {
-    /// The defaults, with a secret and a clock.
-    pub fn new(secret: [u8; 32], clock: LocalClock) -> Self {
-        Self {
-            secret,
-            clock,
-            keys: None,
-            accept_unauthenticated: false,
-            prefixes: Prefixes::default(),
-            max_streams: 256,
-            max_streams_per_host: 128,
-            max_unannounced: 64,
-            max_reverse: 16,
-            max_reverse_rate: DataRate::from_bps(100_000_000),
-            limits: StreamLimits::default(),
-            idle_timeout: TimeDelta::from_seconds(5),
-            report_interval: TimeDelta::from_millis(500),
-            group: false,
-            passive: None,
-        }
-    }
-
     fn authenticated_only(&self) -> bool {
         self.keys.is_some() && !self.accept_unauthenticated
     }
@@ -161,27 +139,6 @@ struct Lingering {
     credit: u64,
     forget_at: Timestamp,
 }
-
-/// The last RTP datagram of an address without a stream.
-#[derive(Debug)]
-struct Probation {
-    /// Source and sequence number.
-    datagram: (u32, u16),
-    /// The RTCP that followed: senders begin with it.
-    rtcp: Option<EarlyRtcp>,
-}
-
-/// RTCP of a sender before its stream is confirmed.
-#[derive(Debug)]
-struct EarlyRtcp {
-    at: Timestamp,
-    bytes: Vec<u8>,
-    /// Its source, if it came to the port of RTCP.
-    apart: Option<SocketAddr>,
-}
-
-/// RTCP of an address without a stream that is longer is not kept.
-const MAX_EARLY_RTCP: usize = 256;
 
 /// The receiving endpoint, without socket or clock.
 ///
@@ -333,48 +290,6 @@ impl Receiver {
         }
     }
 
-    /// Handles a datagram that came to the port of RTCP, the one above that of the media (RFC 3550 §11).
-    ///
-    /// It belongs to the RTP stream of its source that comes from the same IP address, whatever the ports. Reports about that
-    /// stream then leave from the port of RTCP ([`poll_rtcp_transmit`](Self::poll_rtcp_transmit)) to where this came from
-    /// (RFC 4961 §4).
-    pub fn handle_rtcp(&mut self, now: Timestamp, inbound: &Inbound<'_>) {
-        self.latest = self.latest.max(now);
-        if !self.config.prefixes.admit(inbound.from.ip()) {
-            self.counters.denied += 1;
-            return;
-        }
-        let Some(sources) = rtcp_sources(inbound.bytes).filter(|_| !inbound.truncated) else {
-            self.counters.foreign += 1;
-            return;
-        };
-        let ports = SocketAddr::new(inbound.from.ip(), 0)..=SocketAddr::new(inbound.from.ip(), u16::MAX);
-        let mut streams = self.streams.range_mut(ports.clone()).map(|(_, (_, stream))| stream);
-        if let Some(stream) = streams.find(|stream| stream.ssrc().is_some_and(|ssrc| sources.contains(&ssrc)))
-        {
-            stream.credit = stream.credit.saturating_add(inbound.bytes.len() as u64);
-            stream.on_rtcp_apart(inbound.bytes, inbound.from, inbound.at);
-            return;
-        }
-        let mut waiting = self.probation.values_mut().filter(|last| sources.contains(&last.datagram.0));
-        match waiting.next().filter(|_| inbound.bytes.len() <= MAX_EARLY_RTCP) {
-            Some(last) => {
-                let (at, bytes, apart) = (inbound.at, inbound.bytes.to_vec(), Some(inbound.from));
-                last.rtcp = Some(EarlyRtcp { at, bytes, apart });
-                self.counters.probation += 1;
-            }
-            None => self.counters.foreign += 1,
-        }
-    }
-
-    /// The next datagram to send from the port of RTCP.
-    pub fn poll_rtcp_transmit(&mut self) -> Option<Transmit> {
-        if self.config.group {
-            self.rtcp_outbox.clear();
-        }
-        self.rtcp_outbox.pop_front()
-    }
-
     /// Time at which [`handle_timeout`](Self::handle_timeout) must be called; `None` while idle.
     pub fn next_timeout(&self) -> Option<Timestamp> {
         let live = self.streams.values().map(|(_, stream)| {
@@ -495,66 +410,6 @@ impl Receiver {
         }
     }
 
-    fn handle_unannounced(&mut self, now: Timestamp, datagram: &[u8], inbound: &Inbound<'_>) {
-        let from = inbound.from;
-        // Of an RTP or raw stream that has ended.
-        if self.lingering.contains_key(&from) {
-            self.counters.late += 1;
-            return;
-        }
-        if self.config.passive.is_some() && self.config.authenticated_only() {
-            self.counters.unauthenticated += 1;
-            return;
-        }
-        let format = match self.config.passive {
-            Some(Passive::Raw) if !datagram.is_empty() => StreamFormat::Raw,
-            Some(Passive::Rtp) => match RtpHeader::parse(datagram) {
-                Ok((header, _)) => {
-                    let before = (header.ssrc, header.sequence.wrapping_sub(1));
-                    if self.probation.get(&from).map(|last| last.datagram) != Some(before) {
-                        self.counters.probation += 1;
-                        if self.probation.len() >= MAX_PROBATION {
-                            self.probation.clear();
-                        }
-                        let datagram = (header.ssrc, header.sequence);
-                        self.probation.insert(from, Probation { datagram, rtcp: None });
-                        return;
-                    }
-                    Stream::rtp_format(header.payload_type)
-                }
-                Err(RtpError::Rtcp(_)) if datagram.len() <= MAX_EARLY_RTCP => {
-                    match self.probation.get_mut(&from) {
-                        Some(last) => {
-                            let (at, bytes) = (inbound.at, datagram.to_vec());
-                            last.rtcp = Some(EarlyRtcp { at, bytes, apart: None });
-                            self.counters.probation += 1;
-                        }
-                        None => self.counters.foreign += 1,
-                    }
-                    return;
-                }
-                Err(_) => return self.counters.foreign += 1,
-            },
-            _ => return self.counters.foreign += 1,
-        };
-        if self.room_for_unannounced(from) {
-            let early = self.probation.remove(&from).and_then(|last| last.rtcp);
-            let mut stream = Stream::unannounced(now, from, format, &self.config.clock);
-            stream.begin_kernel_dropped(self.kernel_dropped);
-            stream.on_datagrams(&mut std::iter::once(datagram).peekable(), inbound, &mut self.counters);
-            match early {
-                Some(EarlyRtcp { at, bytes, apart: None }) => stream.on_early_rtcp(&bytes, at),
-                Some(EarlyRtcp { at, bytes, apart: Some(source) }) => {
-                    stream.on_rtcp_apart(&bytes, source, at);
-                }
-                None => {}
-            }
-            self.insert(from, stream);
-        } else {
-            self.counters.refused += 1;
-        }
-    }
-
     /// Ends a stream without informing its sender.
     fn close(&mut self, from: SocketAddr, why: Ended) {
         if let Some((id, mut stream)) = self.streams.remove(&from) {
@@ -623,37 +478,6 @@ fn encode(stream: &mut Stream, message: &Message) -> Vec<u8> {
         Some(keys) => keys.seal_to_sender(message, 0),
         None => message.encode(0),
     }
-}
-
-/// Sends a report to where the sender's RTCP comes from, within the byte budget of its stream.
-fn send_rtcp(
-    muxed: &mut VecDeque<Transmit>,
-    apart: &mut VecDeque<Transmit>,
-    stream: &mut Stream,
-    bytes: Vec<u8>,
-) {
-    match stream.rtcp_from() {
-        None => send_within_credit(muxed, stream, bytes),
-        Some(to) if bytes.len() as u64 <= stream.credit => {
-            stream.credit -= bytes.len() as u64;
-            apart.push_back(Transmit { to, bytes });
-        }
-        Some(_) => {}
-    }
-}
-
-/// The senders of the packets of an RTCP datagram; `None` if it is none.
-fn rtcp_sources(datagram: &[u8]) -> Option<Vec<u32>> {
-    let mut sources = Vec::new();
-    for packet in Packets::new(datagram).ok()?.flatten() {
-        match packet {
-            Packet::SenderReport(report) => sources.push(report.ssrc),
-            Packet::ReceiverReport(report) => sources.push(report.ssrc),
-            Packet::Bye(bye) => sources.extend(bye.sources),
-            _ => {}
-        }
-    }
-    Some(sources)
 }
 
 /// Sends to a verified address what its byte budget permits.
