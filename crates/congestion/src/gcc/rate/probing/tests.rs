@@ -195,33 +195,26 @@ fn clusters_stay_below_twice_the_allocation() {
 
 #[test]
 fn after_a_recent_drop_the_old_rate_is_probed() {
-    // RequestProbeInAlr, RequestProbeWhenBweDropNotRecent
-    for (wait, expected) in [(0, vec![425]), (4999, vec![425]), (5000, vec![])] {
+    // RequestProbeInAlr, RequestProbeWhenBweDropNotRecent; RequestProbeWhenAlrEndedRecently, RequestProbeWhenAlrNotEndedRecently
+    for (limited, wait, expected) in [
+        (true, 0, vec![425]),
+        (true, 4999, vec![425]),
+        (true, 5000, vec![]),
+        (false, 2999, vec![425]),
+        (false, 3000, vec![]),
+    ] {
         let mut bench = Bench::started(ProbingConfig::default());
         assert_eq!(bench.estimate(500, Constraint::None), NONE);
         bench.limit(Some(bench.now));
         bench.pass(5001);
         assert_eq!(bench.timeout(), NONE);
         assert_eq!(bench.estimate(250, Constraint::None), NONE);
+        if !limited {
+            bench.limit(None);
+        }
         bench.pass(wait);
-        assert_eq!(bench.recover(), expected, "{wait} ms after");
+        assert_eq!(bench.recover(), expected, "{wait} ms after, application-limited: {limited}");
         assert_eq!(bench.recover(), NONE, "not twice");
-    }
-}
-
-#[test]
-fn after_a_drop_a_recent_application_limit_counts() {
-    // RequestProbeWhenAlrEndedRecently, RequestProbeWhenAlrNotEndedRecently
-    for (wait, expected) in [(2999, vec![425]), (3000, vec![])] {
-        let mut bench = Bench::started(ProbingConfig::default());
-        assert_eq!(bench.estimate(500, Constraint::None), NONE);
-        bench.limit(Some(bench.now));
-        bench.pass(5001);
-        assert_eq!(bench.timeout(), NONE);
-        assert_eq!(bench.estimate(250, Constraint::None), NONE);
-        bench.limit(None);
-        bench.pass(wait);
-        assert_eq!(bench.recover(), expected, "{wait} ms after");
     }
 }
 
