@@ -81,6 +81,37 @@ pub trait Controller: Send + Sync + core::fmt::Debug {
     fn clone_box(&self) -> Box<dyn Controller>;
 }
 
+/// What most controllers answer alike, where `$state` is what holds the decision, or is it.
+macro_rules! answers {
+    ($state:ident) => {
+        fn requirements(&self) -> $crate::Requirements {
+            Self::REQUIREMENTS
+        }
+
+        $crate::controller::answers!($state, with its own requirements);
+    };
+    (decision, with its own requirements) => {
+        fn decision(&self) -> &$crate::Decision {
+            &self.decision
+        }
+
+        $crate::controller::answers!();
+    };
+    ($state:ident, with its own requirements) => {
+        fn decision(&self) -> &$crate::Decision {
+            self.$state.decision()
+        }
+
+        $crate::controller::answers!();
+    };
+    () => {
+        fn clone_box(&self) -> alloc::boxed::Box<dyn $crate::Controller> {
+            alloc::boxed::Box::new(self.clone())
+        }
+    };
+}
+pub(crate) use answers;
+
 impl Clone for Box<dyn Controller> {
     fn clone(&self) -> Self {
         self.as_ref().clone_box()

@@ -1,7 +1,5 @@
 //! `fixed`: a constant rate, the baseline of every comparison.
 
-use alloc::boxed::Box;
-
 use giusto_units::{DataRate, Timestamp};
 
 use crate::{
@@ -93,22 +91,12 @@ impl Controller for Fixed {
     /// The route has no effect on this controller.
     fn on_route_change(&mut self, _now: Timestamp) {}
 
-    fn requirements(&self) -> Requirements {
-        Self::REQUIREMENTS
-    }
-
     fn target(&self) -> Target {
         let pacing = DataRate::from_bps(self.rate.as_bps().saturating_mul(PACING) / 2).max(self.rate);
         Target { media: self.rate, pacing, ..Target::default() }
     }
 
-    fn decision(&self) -> &Decision {
-        &self.decision
-    }
-
-    fn clone_box(&self) -> Box<dyn Controller> {
-        Box::new(self.clone())
-    }
+    crate::controller::answers!(decision);
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The controller `bbr`.
 
-use alloc::{boxed::Box, vec::Vec};
+use alloc::vec::Vec;
 
 use giusto_units::{DataRate, Ecn, TimeDelta, Timestamp, math};
 
@@ -19,7 +19,7 @@ use crate::{
     limits::Limits,
     requirements::{FeedbackKind, PacerSettings, Requirements},
     scream::flight::Flight,
-    target::{Cause, Decision, Target},
+    target::{Cause, Target},
 };
 
 /// Time over which the longest interval of feedback counts.
@@ -238,10 +238,6 @@ impl Controller for Bbr {
         }
     }
 
-    fn requirements(&self) -> Requirements {
-        Self::REQUIREMENTS
-    }
-
     fn target(&self) -> Target {
         let media = self.decided.target();
         let window = if self.flight.is_silent() {
@@ -264,11 +260,5 @@ impl Controller for Bbr {
         self.is_paused = adaptive.peek().is_some() && adaptive.all(|stream| stream.paused);
     }
 
-    fn decision(&self) -> &Decision {
-        self.decided.decision()
-    }
-
-    fn clone_box(&self) -> Box<dyn Controller> {
-        Box::new(self.clone())
-    }
+    crate::controller::answers!(decided);
 }

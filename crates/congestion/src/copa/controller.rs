@@ -1,7 +1,5 @@
 //! The controller `copa`.
 
-use alloc::boxed::Box;
-
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 
 use super::{
@@ -15,7 +13,7 @@ use crate::{
     limits::Limits,
     requirements::{FeedbackKind, PacerSettings, Requirements},
     scream::flight::Flight,
-    target::{Cause, Decision, Signal, Target},
+    target::{Cause, Signal, Target},
 };
 
 /// Copa: a window that moves towards the rate of 1/(δ dq) packets per second.
@@ -231,10 +229,6 @@ impl Controller for Copa {
         }
     }
 
-    fn requirements(&self) -> Requirements {
-        Self::REQUIREMENTS
-    }
-
     fn target(&self) -> Target {
         let media = self.decided.target();
         let rate = media.as_bps() as f64 / 8.0;
@@ -255,11 +249,5 @@ impl Controller for Copa {
         }
     }
 
-    fn decision(&self) -> &Decision {
-        self.decided.decision()
-    }
-
-    fn clone_box(&self) -> Box<dyn Controller> {
-        Box::new(self.clone())
-    }
+    crate::controller::answers!(decided);
 }

@@ -13,8 +13,6 @@
 //! | initial variance of the noise | – | 1 ms², its minimum |
 //! | high RTT, missing feedback | – | libwebrtc's back-off ([`Config::rtt`]) |
 
-use alloc::boxed::Box;
-
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 
 use super::{
@@ -28,33 +26,37 @@ use crate::{
     feedback::{Feedback, LossReport, PacketReport, QueueState, SentPacket},
     limits::Limits,
     requirements::{PacerSettings, Requirements},
-    target::{Cause, Decision, Target},
+    target::{Cause, Target},
 };
 
-/// Configuration of [`Draft`].
-#[derive(Debug, Clone, Copy, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[non_exhaustive]
-pub struct Config {
-    /// Range and initial value of the target. They override the limits of the parts.
-    pub limits: Limits,
-    /// The delay detector (§5.1 to §5.4).
-    pub delay: DelayConfig,
-    /// The delay-based rate (§5.5).
-    pub aimd: AimdConfig,
-    /// The window `T` of the received rate. Default 1 s (§5.5: "between 0.5 and 1 second").
-    pub window: TimeDelta,
-    /// The loss-based rate (§6).
-    pub reports: ReportConfig,
-    /// Interval of loss reports, if the feedback reports single packets. Default 1 s.
-    ///
-    /// §6 runs the rule with every feedback message. Its thresholds, 2 % and 10 %, and its growth of 5 % suit
-    /// receiver reports, which cover a second of video or more. Feedback every 50 ms covers a dozen packets.
-    /// One lost packet would be 8 %, and the rate could grow by 165 % per second.
-    pub loss_interval: TimeDelta,
-    /// Reaction to a high RTT or missing feedback. The draft specifies none and would never stop sending: the
-    /// defaults are libwebrtc's.
-    pub rtt: RttConfig,
+giusto_units::defaults! {
+    /// Configuration of [`Draft`].
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+    #[non_exhaustive]
+    pub struct Config {
+        /// Range and initial value of the target. They override the limits of the parts.
+        pub limits: Limits = limits,
+        /// The delay detector (§5.1 to §5.4).
+        pub delay: DelayConfig = DelayConfig::draft_02(),
+        /// The delay-based rate (§5.5).
+        pub aimd: AimdConfig = AimdConfig::draft(),
+        /// The window `T` of the received rate. Default 1 s (§5.5: "between 0.5 and 1 second").
+        pub window: TimeDelta = TimeDelta::from_seconds(1),
+        /// The loss-based rate (§6).
+        pub reports: ReportConfig = ReportConfig::draft(),
+        /// Interval of loss reports, if the feedback reports single packets. Default 1 s.
+        ///
+        /// §6 runs the rule with every feedback message. Its thresholds, 2 % and 10 %, and its growth of 5 % suit
+        /// receiver reports, which cover a second of video or more. Feedback every 50 ms covers a dozen packets.
+        /// One lost packet would be 8 %, and the rate could grow by 165 % per second.
+        pub loss_interval: TimeDelta = TimeDelta::from_seconds(1),
+        /// Reaction to a high RTT or missing feedback. The draft specifies none and would never stop sending: the
+        /// defaults are libwebrtc's.
+        pub rtt: RttConfig = RttConfig::default(),
+    }
+    /// `gcc:draft-02`: the draft, within `limits`.
+    pub fn within(limits: Limits);
 }
 
 impl Config {
@@ -63,19 +65,6 @@ impl Config {
     /// overloads.
     pub fn giusto(limits: Limits) -> Self {
         Self { delay: DelayConfig::draft_02_amplified(), ..Self::within(limits) }
-    }
-
-    /// `gcc:draft-02`: the draft, within `limits`.
-    pub fn within(limits: Limits) -> Self {
-        Self {
-            limits,
-            delay: DelayConfig::draft_02(),
-            aimd: AimdConfig::draft(),
-            window: TimeDelta::from_seconds(1),
-            reports: ReportConfig::draft(),
-            loss_interval: TimeDelta::from_seconds(1),
-            rtt: RttConfig::default(),
-        }
     }
 }
 
@@ -245,22 +234,12 @@ impl Controller for Draft {
         self.settled.restart(self.config.limits);
     }
 
-    fn requirements(&self) -> Requirements {
-        Self::REQUIREMENTS
-    }
-
     fn target(&self) -> Target {
         let media = self.settled.target();
         Target { media, pacing: media, ..Target::default() }
     }
 
-    fn decision(&self) -> &Decision {
-        self.settled.decision()
-    }
-
-    fn clone_box(&self) -> Box<dyn Controller> {
-        Box::new(self.clone())
-    }
+    crate::controller::answers!(settled);
 }
 
 #[cfg(test)]

@@ -17,8 +17,6 @@ mod lock_up;
 #[cfg(test)]
 mod tests;
 
-use alloc::boxed::Box;
-
 pub use config::{Config, ConfigError};
 
 use giusto_units::{DataRate, TimeDelta, Timestamp};
@@ -39,7 +37,7 @@ use crate::{
     feedback::{Feedback, LossReport, PacketReport, QueueState, SentPacket},
     limits::Limits,
     requirements::{FeedbackKind, Requirements},
-    target::{Cause, Decision, Probe, Signal, Target},
+    target::{Cause, Probe, Signal, Target},
 };
 
 /// The parts of [`gcc`](super), in the order in which libwebrtc's `goog_cc/goog_cc_network_control.cc` calls them.
@@ -472,11 +470,5 @@ impl Controller for Libwebrtc {
         Some(probe)
     }
 
-    fn decision(&self) -> &Decision {
-        self.settled.decision()
-    }
-
-    fn clone_box(&self) -> Box<dyn Controller> {
-        Box::new(self.clone())
-    }
+    crate::controller::answers!(settled, with its own requirements);
 }

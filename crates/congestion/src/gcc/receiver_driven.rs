@@ -1,7 +1,5 @@
 //! `gcc:remb` and `gcc:rmcat-02`: sender of congestion control whose delay-based estimator is at the receiver.
 
-use alloc::boxed::Box;
-
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 
 use super::{
@@ -15,43 +13,36 @@ use crate::{
     feedback::{Feedback, QueueState, SentPacket},
     limits::Limits,
     requirements::{FeedbackKind, Requirements},
-    target::{Cause, Decision, Target},
+    target::{Cause, Target},
 };
 
-/// Configuration of [`ReceiverDriven`].
-#[derive(Debug, Clone, Copy, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[non_exhaustive]
-pub struct Config {
-    /// Range and initial value of the target. They override the limits of the loss rule.
-    pub limits: Limits,
-    /// The loss-based rate.
-    pub reports: ReportConfig,
-    /// Reaction to missing feedback. If no report arrives for [`limit`](RttConfig::limit) while packets
-    /// are sent, the rate falls step by step. Default: after 3 s, which is three times the maximum interval
-    /// of estimates (draft-ietf-rmcat-gcc-02 §4: once per second), so that two may be lost; then to 0.8 of
-    /// the rate each second, as in libwebrtc (`send_side_bandwidth_estimation.cc`). The next report restores
-    /// the permitted rate.
-    pub silence: RttConfig,
-    /// Pacing rate as a multiple of the target; above 0. Default 2.5: as libwebrtc before the first packet
-    /// feedback (`goog_cc_network_control.cc`).
-    pub pacing: f64,
-    /// Whether a decrease by losses ends at the rate of TCP.
-    pub(crate) tcp_friendly: bool,
+giusto_units::defaults! {
+    /// Configuration of [`ReceiverDriven`].
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+    #[non_exhaustive]
+    pub struct Config {
+        /// Range and initial value of the target. They override the limits of the loss rule.
+        pub limits: Limits = limits,
+        /// The loss-based rate.
+        pub reports: ReportConfig = ReportConfig::libwebrtc(),
+        /// Reaction to missing feedback. If no report arrives for [`limit`](RttConfig::limit) while packets
+        /// are sent, the rate falls step by step. Default: after 3 s, which is three times the maximum interval
+        /// of estimates (draft-ietf-rmcat-gcc-02 §4: once per second), so that two may be lost; then to 0.8 of
+        /// the rate each second, as in libwebrtc (`send_side_bandwidth_estimation.cc`). The next report restores
+        /// the permitted rate.
+        pub silence: RttConfig = RttConfig::default(),
+        /// Pacing rate as a multiple of the target; above 0. Default 2.5: as libwebrtc before the first packet
+        /// feedback (`goog_cc_network_control.cc`).
+        pub pacing: f64 = 2.5,
+        /// Whether a decrease by losses ends at the rate of TCP.
+        pub(crate) tcp_friendly: bool = false,
+    }
+    /// With libwebrtc's loss rule.
+    pub fn within(limits: Limits);
 }
 
 impl Config {
-    /// With libwebrtc's loss rule.
-    pub fn within(limits: Limits) -> Self {
-        Self {
-            limits,
-            reports: ReportConfig::libwebrtc(),
-            silence: RttConfig::default(),
-            pacing: 2.5,
-            tcp_friendly: false,
-        }
-    }
-
     /// draft-alvestrand-rmcat-congestion-02 (February 2014), whose text is not to be had whole. Growth by 5 % with each report: as in its
     /// successor, draft-ietf-rmcat-gcc-02 §6. The other constants are those of libwebrtc of April 2014
     /// (`modules/bitrate_controller/send_side_bandwidth_estimation.cc`; its growth is 8 % at most each second; pacing:
@@ -192,22 +183,12 @@ impl Controller for ReceiverDriven {
         self.settled.restart(self.config.limits);
     }
 
-    fn requirements(&self) -> Requirements {
-        Self::REQUIREMENTS
-    }
-
     fn target(&self) -> Target {
         let media = self.settled.target();
         Target { media, pacing: scaled(media, self.config.pacing), ..Target::default() }
     }
 
-    fn decision(&self) -> &Decision {
-        self.settled.decision()
-    }
-
-    fn clone_box(&self) -> Box<dyn Controller> {
-        Box::new(self.clone())
-    }
+    crate::controller::answers!(settled);
 }
 
 #[cfg(test)]

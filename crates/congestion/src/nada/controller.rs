@@ -1,6 +1,6 @@
 //! The controller `nada` (RFC 8698 §4.3 and §5.2).
 
-use alloc::{boxed::Box, vec::Vec};
+use alloc::vec::Vec;
 
 use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp, math};
 
@@ -18,7 +18,7 @@ use crate::{
     limits::Limits,
     nada_report::{RateMode, Report},
     requirements::{FeedbackKind, PacerSettings, Requirements},
-    target::{Cause, Decision, Signal, Target},
+    target::{Cause, Signal, Target},
 };
 
 /// NADA: the congestion signal of the receiver gives a reference rate, from which the sender's queue is drained.
@@ -210,13 +210,7 @@ impl Controller for Nada {
         }
     }
 
-    fn decision(&self) -> &Decision {
-        self.decided.decision()
-    }
-
-    fn clone_box(&self) -> Box<dyn Controller> {
-        Box::new(self.clone())
-    }
+    crate::controller::answers!(decided, with its own requirements);
 }
 
 /// Shortest interval of [`on_timeout`](Controller::on_timeout) without a report.

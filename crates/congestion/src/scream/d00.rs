@@ -49,8 +49,6 @@ mod media_rate;
 mod streams;
 mod window;
 
-use alloc::boxed::Box;
-
 pub use config::Config;
 
 use giusto_units::{DataRate, TimeDelta, Timestamp};
@@ -66,7 +64,7 @@ use crate::{
     feedback::{Extension, Feedback, QueueState, SentPacket, StreamState},
     limits::Limits,
     requirements::{FeedbackKind, PacerSettings, Requirements, Staleness},
-    target::{Cause, Decision, Target},
+    target::{Cause, Target},
 };
 
 /// Minimum interval of its deadlines, however short a frame is.
@@ -250,10 +248,6 @@ impl Controller for ScreamD00 {
         *self = Self { decided, processed: self.processed, ..fresh };
     }
 
-    fn requirements(&self) -> Requirements {
-        Self::REQUIREMENTS
-    }
-
     fn on_streams(&mut self, now: Timestamp, streams: &[StreamState]) {
         self.decided.advance(now);
         self.media.on_streams(streams);
@@ -273,13 +267,7 @@ impl Controller for ScreamD00 {
         self.path.target(self.decided.target(), self.config.min_pacing, window, window)
     }
 
-    fn decision(&self) -> &Decision {
-        self.decided.decision()
-    }
-
-    fn clone_box(&self) -> Box<dyn Controller> {
-        Box::new(self.clone())
-    }
+    crate::controller::answers!(decided);
 }
 
 #[cfg(test)]

@@ -75,8 +75,6 @@ mod media_rate;
 mod trend;
 mod window;
 
-use alloc::boxed::Box;
-
 pub use config::Config;
 
 use giusto_units::{TimeDelta, Timestamp};
@@ -96,7 +94,7 @@ use crate::{
     feedback::{Feedback, QueueState, SentPacket},
     limits::Limits,
     requirements::{FeedbackKind, PacerSettings, Requirements, Staleness},
-    target::{Cause, Decision, Target},
+    target::{Cause, Target},
 };
 
 /// Interval at which the queueing delay is sampled for its trend (§4.1.2), and of the controller's deadlines.
@@ -312,23 +310,13 @@ impl Controller for ScreamRfc8298 {
         };
     }
 
-    fn requirements(&self) -> Requirements {
-        Self::REQUIREMENTS
-    }
-
     /// The send window is that of §4.1.2.5, the pacing rate that of §4.1.2.6.
     fn target(&self) -> Target {
         let allowed = self.window.allowed(self.path.delay, self.path.delay_target());
         self.path.target(self.decided.target(), self.config.min_pacing, self.window.bytes(), allowed)
     }
 
-    fn decision(&self) -> &Decision {
-        self.decided.decision()
-    }
-
-    fn clone_box(&self) -> Box<dyn Controller> {
-        Box::new(self.clone())
-    }
+    crate::controller::answers!(decided);
 }
 
 #[cfg(test)]

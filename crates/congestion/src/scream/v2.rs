@@ -48,8 +48,6 @@ mod sending;
 mod silence;
 mod window;
 
-use alloc::boxed::Box;
-
 pub use losses::LossesConfig;
 pub use marks::MarksConfig;
 pub use media_rate::MediaRateConfig;
@@ -505,10 +503,6 @@ impl Controller for ScreamV2 {
         *self = Self { decision, now, begun: true, looked: self.looked, ..fresh };
     }
 
-    fn requirements(&self) -> Requirements {
-        Self::REQUIREMENTS
-    }
-
     fn target(&self) -> Target {
         let window = self.config.sending.window(self.window.size(), self.delay.steadiness());
         Target {
@@ -523,13 +517,7 @@ impl Controller for ScreamV2 {
         }
     }
 
-    fn decision(&self) -> &Decision {
-        &self.decision
-    }
-
-    fn clone_box(&self) -> Box<dyn Controller> {
-        Box::new(self.clone())
-    }
+    crate::controller::answers!(decision);
 }
 
 /// Minimum interval between deadlines.

@@ -1,7 +1,5 @@
 //! The controller `tempo`: composes the estimators and the laws.
 
-use alloc::boxed::Box;
-
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
 use super::{
@@ -28,7 +26,7 @@ use crate::{
     feedback::{Feedback, PacketReport, QueueState, SentPacket},
     limits::Limits,
     requirements::{FeedbackKind, PacerSettings, Requirements, Staleness},
-    target::{Cause, Decision, Signal, Target},
+    target::{Cause, Signal, Target},
 };
 
 /// Periods of the base delay, of one second: while we grow the queue is empty now and then, so that a longer route is learned soon; while
@@ -499,21 +497,11 @@ impl Controller for Tempo {
         *self = Self { decided, silence, stepped: now, looked: self.looked, queue: self.queue, ..fresh };
     }
 
-    fn requirements(&self) -> Requirements {
-        Self::REQUIREMENTS
-    }
-
     fn target(&self) -> Target {
         let media = self.decided.target();
         let pacing = DataRate::from_bps(self.pacing().min(1e18) as u64).max(media);
         Target { media, pacing, ..Target::default() }
     }
 
-    fn decision(&self) -> &Decision {
-        self.decided.decision()
-    }
-
-    fn clone_box(&self) -> Box<dyn Controller> {
-        Box::new(self.clone())
-    }
+    crate::controller::answers!(decided);
 }

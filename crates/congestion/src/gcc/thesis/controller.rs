@@ -1,6 +1,6 @@
 //! `gcc:thesis`: the algorithm of the thesis as a controller.
 
-use alloc::{boxed::Box, vec::Vec};
+use alloc::vec::Vec;
 
 use giusto_units::{DataRate, Timestamp};
 
@@ -14,7 +14,7 @@ use crate::{
     },
     limits::Limits,
     requirements::Requirements,
-    target::{Cause, Decision, Target},
+    target::{Cause, Target},
 };
 
 /// No pacer (the thesis has none): packets are sent at this rate.
@@ -168,22 +168,12 @@ impl Controller for ThesisController {
         self.settled.restart(self.limits);
     }
 
-    fn requirements(&self) -> Requirements {
-        Self::REQUIREMENTS
-    }
-
     fn target(&self) -> Target {
         let media = self.settled.target();
         Target { media, pacing: UNPACED.max(media), ..Target::default() }
     }
 
-    fn decision(&self) -> &Decision {
-        self.settled.decision()
-    }
-
-    fn clone_box(&self) -> Box<dyn Controller> {
-        Box::new(self.clone())
-    }
+    crate::controller::answers!(settled);
 }
 
 #[cfg(test)]
