@@ -31,37 +31,39 @@ pub(super) fn pacer_config(kind: Algorithm) -> PacerConfig {
     PacerConfig::libwebrtc().with_burst(kind.requirements().pacer.burst)
 }
 
-/// The path and the sender's behaviour.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Scenario {
-    /// Link rate in Mbit/s as a function of the time in seconds. Zero: nothing passes.
-    pub(super) link: fn(f64) -> f64,
-    /// One-way delay in milliseconds as a function of the time in seconds.
-    pub(super) delay: fn(f64) -> f64,
-    /// Length of the queue.
-    pub(super) queue: TimeDelta,
-    /// Probability of loss behind the queue, 0 to 1.
-    pub(super) loss: f64,
-    pub(super) limits: Limits,
-    pub(super) seconds: u64,
-    pub(super) seed: u64,
-    /// Maximum rate of the media.
-    pub(super) media: DataRate,
-    /// Once per second, the receiver sends a receiver report and an estimate of 1.5 times the received rate,
-    /// instead of packet feedback.
-    pub(super) reports_only: bool,
-    /// Packet feedback once a second includes the round-trip time, as a receiver report would.
-    pub(super) rtts: bool,
-    /// Interval of packet feedback.
-    pub(super) feedback: TimeDelta,
-    /// Whether feedback is lost, as a function of the time in seconds.
-    pub(super) is_feedback_lost: fn(f64) -> bool,
-    /// The codepoint of the packets.
-    pub(super) ecn: Ecn,
-    /// Queueing delay above which the queue marks packets with an ECN-capable codepoint, in milliseconds.
-    pub(super) mark_above: f64,
-    /// Changes that the sender's host reports to the controller, with the time in seconds.
-    pub(super) changes: &'static [(f64, Change)],
+giusto_units::defaults! {
+    /// The path and the sender's behaviour.
+    #[derive(Debug, Clone, Copy)]
+    pub(super) struct Scenario {
+        /// Link rate in Mbit/s as a function of the time in seconds. Zero: nothing passes.
+        pub(super) link: fn(f64) -> f64 = |_| 3.0,
+        /// One-way delay in milliseconds as a function of the time in seconds.
+        pub(super) delay: fn(f64) -> f64 = |_| 25.0,
+        /// Length of the queue.
+        pub(super) queue: TimeDelta = TimeDelta::from_millis(300),
+        /// Probability of loss behind the queue, 0 to 1.
+        pub(super) loss: f64 = 0.0,
+        pub(super) limits: Limits = Limits { max: DataRate::from_bps(10_000_000), ..Limits::default() },
+        pub(super) seconds: u64 = 60,
+        pub(super) seed: u64 = 1,
+        /// Maximum rate of the media.
+        pub(super) media: DataRate = DataRate::from_bps(u64::MAX),
+        /// Once per second, the receiver sends a receiver report and an estimate of 1.5 times the received rate,
+        /// instead of packet feedback.
+        pub(super) reports_only: bool = false,
+        /// Packet feedback once a second includes the round-trip time, as a receiver report would.
+        pub(super) rtts: bool = false,
+        /// Interval of packet feedback.
+        pub(super) feedback: TimeDelta = TimeDelta::from_millis(50),
+        /// Whether feedback is lost, as a function of the time in seconds.
+        pub(super) is_feedback_lost: fn(f64) -> bool = |_| false,
+        /// The codepoint of the packets.
+        pub(super) ecn: Ecn = Ecn::NotEct,
+        /// Queueing delay above which the queue marks packets with an ECN-capable codepoint, in milliseconds.
+        pub(super) mark_above: f64 = f64::INFINITY,
+        /// Changes that the sender's host reports to the controller, with the time in seconds.
+        pub(super) changes: &'static [(f64, Change)] = &[],
+    }
 }
 
 /// A change that the host reports to a controller at run time.
@@ -69,28 +71,6 @@ pub(super) struct Scenario {
 pub(super) enum Change {
     Limits(Limits),
     Route,
-}
-
-impl Default for Scenario {
-    fn default() -> Self {
-        Self {
-            link: |_| 3.0,
-            delay: |_| 25.0,
-            queue: TimeDelta::from_millis(300),
-            loss: 0.0,
-            limits: Limits { max: DataRate::from_bps(10_000_000), ..Limits::default() },
-            seconds: 60,
-            seed: 1,
-            media: DataRate::from_bps(u64::MAX),
-            reports_only: false,
-            rtts: false,
-            feedback: TimeDelta::from_millis(50),
-            is_feedback_lost: |_| false,
-            ecn: Ecn::NotEct,
-            mark_above: f64::INFINITY,
-            changes: &[],
-        }
-    }
 }
 
 /// The measured results.

@@ -15,30 +15,19 @@ pub(crate) const PACKET: u64 = 1200;
 /// Step of the simulation.
 const STEP: TimeDelta = TimeDelta::from_micros(250);
 
-/// The path of all flows.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Path {
-    pub(crate) mbps: f64,
-    pub(crate) one_way: TimeDelta,
-    /// Length of the queue.
-    pub(crate) queue: TimeDelta,
-    /// Interval of feedback.
-    pub(crate) feedback: TimeDelta,
-    /// One packet in this number is lost behind the queue; zero: none.
-    pub(crate) loss_every: u64,
-    pub(crate) seconds: u64,
-}
-
-impl Default for Path {
-    fn default() -> Self {
-        Self {
-            mbps: 3.0,
-            one_way: TimeDelta::from_millis(25),
-            queue: TimeDelta::from_millis(300),
-            feedback: TimeDelta::from_millis(25),
-            loss_every: 0,
-            seconds: 60,
-        }
+giusto_units::defaults! {
+    /// The path of all flows.
+    #[derive(Debug, Clone, Copy)]
+    pub(crate) struct Path {
+        pub(crate) mbps: f64 = 3.0,
+        pub(crate) one_way: TimeDelta = TimeDelta::from_millis(25),
+        /// Length of the queue.
+        pub(crate) queue: TimeDelta = TimeDelta::from_millis(300),
+        /// Interval of feedback.
+        pub(crate) feedback: TimeDelta = TimeDelta::from_millis(25),
+        /// One packet in this number is lost behind the queue; zero: none.
+        pub(crate) loss_every: u64 = 0,
+        pub(crate) seconds: u64 = 60,
     }
 }
 

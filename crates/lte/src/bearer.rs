@@ -18,24 +18,19 @@ pub(crate) const BLOCK_HEADER: u32 = 5;
 /// Header bytes of a packet: PDCP 2 (TS 36.323 §6.2.3, 12-bit sequence numbers), RLC length indicator 2 (TS 36.322 §6.2.1.4).
 const PACKET_HEADER: u32 = 4;
 
-/// What a bearer does with packets that wait or are lost.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct BearerConfig {
-    /// A packet that has waited this long before its transmission begins is discarded: `discardTimer` of PDCP (TS 36.323 §5.4).
-    /// `None`: never.
-    pub discard: Option<TimeDelta>,
-    /// Time from the loss of a transport block until its content is sent again: the status report of the receiver
-    /// (TS 36.322 §5.2.3). Chosen by us: reordering timer 35 ms and a report 10 ms later.
-    pub status_delay: TimeDelta,
-    /// How often a packet may be sent again before it is given up (`maxRetxThreshold`, TS 36.331 §6.3.2: 1 to 32; 0 stands for
-    /// unacknowledged mode).
-    pub max_retransmissions: u8,
-}
-
-impl Default for BearerConfig {
-    /// Acknowledged mode with 8 retransmissions; no discard timer.
-    fn default() -> Self {
-        Self { discard: None, status_delay: TimeDelta::from_millis(45), max_retransmissions: 8 }
+giusto_units::defaults! {
+    /// What a bearer does with packets that wait or are lost.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub struct BearerConfig {
+        /// A packet that has waited this long before its transmission begins is discarded: `discardTimer` of PDCP (TS 36.323 §5.4).
+        /// `None`: never.
+        pub discard: Option<TimeDelta> = None,
+        /// Time from the loss of a transport block until its content is sent again: the status report of the receiver
+        /// (TS 36.322 §5.2.3). Chosen by us: reordering timer 35 ms and a report 10 ms later.
+        pub status_delay: TimeDelta = TimeDelta::from_millis(45),
+        /// How often a packet may be sent again before it is given up (`maxRetxThreshold`, TS 36.331 §6.3.2: 1 to 32; 0 stands for
+        /// unacknowledged mode).
+        pub max_retransmissions: u8 = 8,
     }
 }
 
@@ -95,43 +90,31 @@ struct Sent {
     given_up: bool,
 }
 
-/// The queue of a user in one direction, and the packets that are being transmitted.
-#[derive(Debug)]
-pub struct Bearer {
-    config: BearerConfig,
-    queue: Box<dyn Queue>,
-    /// Bytes in the queue and the number of packets, which the scheduler reads in every millisecond.
-    queued: (u32, u32),
-    /// Time of the queue's next periodic update.
-    timer: Timestamp,
-    /// Bytes of the last packet in `sent` that no transport block has carried.
-    uncut: u32,
-    sent: VecDeque<Sent>,
-    /// The number of the first packet in `sent`.
-    first: u64,
-    /// Segments to send again, and when the report of their loss arrives.
-    again: VecDeque<(Timestamp, Segment)>,
-    drops: Vec<Dropped>,
-    counters: BearerCounters,
+giusto_units::defaults! {
+    /// The queue of a user in one direction, and the packets that are being transmitted.
+    #[derive(Debug)]
+    pub struct Bearer {
+        config: BearerConfig = config,
+        queue: Box<dyn Queue> = queue,
+        /// Bytes in the queue and the number of packets, which the scheduler reads in every millisecond.
+        queued: (u32, u32) = (0, 0),
+        /// Time of the queue's next periodic update.
+        timer: Timestamp = Timestamp::ZERO,
+        /// Bytes of the last packet in `sent` that no transport block has carried.
+        uncut: u32 = 0,
+        sent: VecDeque<Sent> = VecDeque::new(),
+        /// The number of the first packet in `sent`.
+        first: u64 = 0,
+        /// Segments to send again, and when the report of their loss arrives.
+        again: VecDeque<(Timestamp, Segment)> = VecDeque::new(),
+        drops: Vec<Dropped> = Vec::new(),
+        counters: BearerCounters = BearerCounters::default(),
+    }
+    /// An empty bearer.
+    pub fn new(config: BearerConfig, queue: Box<dyn Queue>);
 }
 
 impl Bearer {
-    /// An empty bearer.
-    pub fn new(config: BearerConfig, queue: Box<dyn Queue>) -> Self {
-        Self {
-            config,
-            queue,
-            queued: (0, 0),
-            timer: Timestamp::ZERO,
-            uncut: 0,
-            sent: VecDeque::new(),
-            first: 0,
-            again: VecDeque::new(),
-            drops: Vec::new(),
-            counters: BearerCounters::default(),
-        }
-    }
-
     /// Counters since the start.
     pub fn counters(&self) -> BearerCounters {
         self.counters

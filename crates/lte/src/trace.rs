@@ -85,37 +85,24 @@ impl Position {
     }
 }
 
-/// How a trace is made.
-#[derive(Debug, Clone, PartialEq)]
-pub struct TraceConfig {
-    /// Random seed.
-    pub seed: u64,
-    /// Direction of the data.
-    pub direction: Direction,
-    /// Where the user is.
-    pub position: Position,
-    /// Mean load of each cell by other users: 0 to 12 Mbit/s down, 0 to 5 Mbit/s up.
-    pub load: DataRate,
-    /// Length: 1 s to 600 s.
-    pub duration: TimeDelta,
-    /// Cells and propagation; its speed, 0 to 250 km/h, is that of all users.
-    pub deployment: Deployment,
-    /// Multipath.
-    pub profile: Profile,
-}
-
-impl Default for TraceConfig {
-    /// 60 s of the downlink in 3GPP case 1, at the median, in cells with 4 Mbit/s of other traffic.
-    fn default() -> Self {
-        Self {
-            seed: 1,
-            direction: Direction::Downlink,
-            position: Position::Middle,
-            load: DataRate::from_bps(4_000_000),
-            duration: TimeDelta::from_seconds(60),
-            deployment: Deployment::case_1(),
-            profile: Profile::default(),
-        }
+giusto_units::defaults! {
+    /// How a trace is made.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct TraceConfig {
+        /// Random seed.
+        pub seed: u64 = 1,
+        /// Direction of the data.
+        pub direction: Direction = Direction::Downlink,
+        /// Where the user is.
+        pub position: Position = Position::Middle,
+        /// Mean load of each cell by other users: 0 to 12 Mbit/s down, 0 to 5 Mbit/s up.
+        pub load: DataRate = DataRate::from_bps(4_000_000),
+        /// Length: 1 s to 600 s.
+        pub duration: TimeDelta = TimeDelta::from_seconds(60),
+        /// Cells and propagation; its speed, 0 to 250 km/h, is that of all users.
+        pub deployment: Deployment = Deployment::case_1(),
+        /// Multipath.
+        pub profile: Profile = Profile::default(),
     }
 }
 

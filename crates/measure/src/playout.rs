@@ -149,28 +149,32 @@ const MAX_BUFFER_DELAY: u64 = 3_600_000_000_000;
 /// Significant digits of the buffer delay: a resolution of 1 % is finer than perception.
 const BUFFER_DELAY_DIGITS: u8 = 2;
 
-/// A playout buffer without audio.
-///
-/// Only differences of times are used: the sender's clock and ours may have any constant offset. Clock drift
-/// shifts the delay of the fixed policy; if that matters, correct the media times first.
-#[derive(Debug, Clone)]
-pub struct Playout {
-    policy: PlayoutPolicy,
-    /// Arrival time minus media time of the first packet: the unknown clock offset plus its delay.
-    origin: Option<i128>,
-    estimate: DelayEstimate,
-    talkspurt: Talkspurt,
-    losses: LossRuns,
-    played: u64,
-    late: u64,
-    duplicates: u64,
-    waits: Histogram<u64>,
-    /// Of the played packets, in nanoseconds.
-    wait_sum: i128,
-    /// Of the played packets: playout time minus media time, relative to `origin`.
-    delay_sum: i128,
-    /// Minimum delay of all packets, relative to `origin`.
-    shortest: i64,
+giusto_units::defaults! {
+    /// A playout buffer without audio.
+    ///
+    /// Only differences of times are used: the sender's clock and ours may have any constant offset. Clock drift
+    /// shifts the delay of the fixed policy; if that matters, correct the media times first.
+    #[derive(Debug, Clone)]
+    pub struct Playout {
+        policy: PlayoutPolicy = policy,
+        /// Arrival time minus media time of the first packet: the unknown clock offset plus its delay.
+        origin: Option<i128> = None,
+        estimate: DelayEstimate = DelayEstimate::default(),
+        talkspurt: Talkspurt = Talkspurt::default(),
+        losses: LossRuns = LossRuns::default(),
+        played: u64 = 0,
+        late: u64 = 0,
+        duplicates: u64 = 0,
+        waits: Histogram<u64> = wait_histogram(),
+        /// Of the played packets, in nanoseconds.
+        wait_sum: i128 = 0,
+        /// Of the played packets: playout time minus media time, relative to `origin`.
+        delay_sum: i128 = 0,
+        /// Minimum delay of all packets, relative to `origin`.
+        shortest: i64 = 0,
+    }
+    /// An empty buffer.
+    pub fn new(policy: PlayoutPolicy);
 }
 
 /// The playout delay and the media time from which it applies.
@@ -183,24 +187,6 @@ struct Talkspurt {
 }
 
 impl Playout {
-    /// An empty buffer.
-    pub fn new(policy: PlayoutPolicy) -> Self {
-        Self {
-            policy,
-            origin: None,
-            estimate: DelayEstimate::default(),
-            talkspurt: Talkspurt::default(),
-            losses: LossRuns::default(),
-            played: 0,
-            late: 0,
-            duplicates: 0,
-            waits: wait_histogram(),
-            wait_sum: 0,
-            delay_sum: 0,
-            shortest: 0,
-        }
-    }
-
     /// Handles packet `seq`, which arrived at `at`. Its first sample was captured at `media_time` on the
     /// sender's clock.
     ///

@@ -49,20 +49,22 @@ impl SequenceVerdict {
     }
 }
 
-/// Configuration of sequence numbers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[non_exhaustive]
-pub struct SequenceConfig {
-    /// The first sequence number of the stream. Default: 0. `None` if senders start at any number, as in RTP:
-    /// then the first packet sets it, and an earlier one that arrives late reduces it.
-    pub first: Option<u64>,
-    /// How many packets may be missing at once before a packet is held to be implausible, until another packet within this
-    /// distance confirms it. Default: 3000 (`MAX_DROPOUT` of RFC 3550 A.1).
-    pub max_jump: u64,
-    /// Number of the latest packets that are stored individually, one bit each; 64 to 2^32, rounded up to a power of two. Default:
-    /// 65 536, in 8 kB.
-    pub window: u64,
+giusto_units::defaults! {
+    /// Configuration of sequence numbers.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+    #[non_exhaustive]
+    pub struct SequenceConfig {
+        /// The first sequence number of the stream. Default: 0. `None` if senders start at any number, as in RTP:
+        /// then the first packet sets it, and an earlier one that arrives late reduces it.
+        pub first: Option<u64> = Some(0),
+        /// How many packets may be missing at once before a packet is held to be implausible, until another packet within this
+        /// distance confirms it. Default: 3000 (`MAX_DROPOUT` of RFC 3550 A.1).
+        pub max_jump: u64 = 3000,
+        /// Number of the latest packets that are stored individually, one bit each; 64 to 2^32, rounded up to a power of two. Default:
+        /// 65 536, in 8 kB.
+        pub window: u64 = WINDOW,
+    }
 }
 
 giusto_units::setters!(SequenceConfig {
@@ -73,12 +75,6 @@ giusto_units::setters!(SequenceConfig {
     /// The same, with this number of packets stored individually.
     with_window(window: u64);
 });
-
-impl Default for SequenceConfig {
-    fn default() -> Self {
-        Self { first: Some(0), max_jump: 3000, window: WINDOW }
-    }
-}
 
 /// Tracks the sequence numbers of one stream: loss, duplicates, reordering.
 ///

@@ -24,67 +24,46 @@ pub struct Asked<T> {
     pub granted: T,
 }
 
-/// What the system granted: part of every result, because precision depends on it.
-///
-/// [`UdpSocket::granted`](crate::UdpSocket::granted) fills in the fields of a socket,
-/// [`Sleeper::describe`](crate::Sleeper::describe) those of a thread.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[allow(
-    clippy::struct_excessive_bools,
-    reason = "each is one answer of the kernel's, and a field of the result"
-)]
-pub struct Granted {
-    /// The timer slack of the sending thread, in nanoseconds; `None` if not requested.
-    pub timer_slack_ns: Option<u64>,
-    /// The time slice of the sending thread, in nanoseconds: a thread with a short slice runs sooner after it
-    /// wakes. `None` if not requested, or not supported by the kernel.
-    pub time_slice_ns: Option<u64>,
-    /// The real-time priority of the sending thread, 0 for none; `None` if not requested.
-    pub realtime_priority: Option<Asked<u8>>,
-    /// The send buffer, in bytes; `None` for the system's default.
-    pub send_buffer_bytes: Option<Asked<u64>>,
-    /// The receive buffer, in bytes; `None` for the system's default.
-    pub receive_buffer_bytes: Option<Asked<u64>>,
-    /// What timestamps arrivals.
-    pub receive_timestamps: Stamper,
-    /// Whether the kernel supports `UDP_SEGMENT`. A route may still not support it: then datagrams are sent
-    /// one by one, and counted.
-    pub segmentation_offload: bool,
-    /// Whether the kernel delivers runs of datagrams as one message (`UDP_GRO`).
-    pub receive_offload: bool,
-    /// Whether the kernel counts the messages that it dropped at the socket.
-    pub drop_counts: bool,
-    /// Whether DSCP and ECN of arrivals are reported.
-    pub receive_traffic_class: bool,
-    /// Whether a time service keeps the system's clock synchronised; `None` if the kernel does not answer.
-    pub clock_synchronised: Option<bool>,
-    /// The release of the kernel.
-    pub kernel_release: String,
-    /// Cores that this process may use.
-    pub cores: usize,
-}
-
-impl Granted {
-    /// The system before any request.
-    pub fn of_this_system() -> Self {
-        Self {
-            timer_slack_ns: None,
-            time_slice_ns: None,
-            realtime_priority: None,
-            send_buffer_bytes: None,
-            receive_buffer_bytes: None,
-            receive_timestamps: Stamper::Program,
-            segmentation_offload: false,
-            receive_offload: false,
-            drop_counts: false,
-            receive_traffic_class: false,
-            clock_synchronised: Clock::synchronisation().ok().map(|state| state.synchronised),
-            kernel_release: uname()
-                .map(|name| name.release().to_string_lossy().into_owned())
-                .unwrap_or_default(),
-            cores: std::thread::available_parallelism().map_or(1, usize::from),
-        }
+giusto_units::defaults! {
+    /// What the system granted: part of every result, because precision depends on it.
+    ///
+    /// [`UdpSocket::granted`](crate::UdpSocket::granted) fills in the fields of a socket,
+    /// [`Sleeper::describe`](crate::Sleeper::describe) those of a thread.
+    #[derive(Debug, Clone, PartialEq, Serialize)]
+    pub struct Granted {
+        /// The timer slack of the sending thread, in nanoseconds; `None` if not requested.
+        pub timer_slack_ns: Option<u64> = None,
+        /// The time slice of the sending thread, in nanoseconds: a thread with a short slice runs sooner after it
+        /// wakes. `None` if not requested, or not supported by the kernel.
+        pub time_slice_ns: Option<u64> = None,
+        /// The real-time priority of the sending thread, 0 for none; `None` if not requested.
+        pub realtime_priority: Option<Asked<u8>> = None,
+        /// The send buffer, in bytes; `None` for the system's default.
+        pub send_buffer_bytes: Option<Asked<u64>> = None,
+        /// The receive buffer, in bytes; `None` for the system's default.
+        pub receive_buffer_bytes: Option<Asked<u64>> = None,
+        /// What timestamps arrivals.
+        pub receive_timestamps: Stamper = Stamper::Program,
+        /// Whether the kernel supports `UDP_SEGMENT`. A route may still not support it: then datagrams are sent
+        /// one by one, and counted.
+        pub segmentation_offload: bool = false,
+        /// Whether the kernel delivers runs of datagrams as one message (`UDP_GRO`).
+        pub receive_offload: bool = false,
+        /// Whether the kernel counts the messages that it dropped at the socket.
+        pub drop_counts: bool = false,
+        /// Whether DSCP and ECN of arrivals are reported.
+        pub receive_traffic_class: bool = false,
+        /// Whether a time service keeps the system's clock synchronised; `None` if the kernel does not answer.
+        pub clock_synchronised: Option<bool> = Clock::synchronisation().ok().map(|state| state.synchronised),
+        /// The release of the kernel.
+        pub kernel_release: String = uname()
+            .map(|name| name.release().to_string_lossy().into_owned())
+            .unwrap_or_default(),
+        /// Cores that this process may use.
+        pub cores: usize = std::thread::available_parallelism().map_or(1, usize::from),
     }
+    /// The system before any request.
+    pub fn of_this_system();
 }
 
 /// How many arrivals of a socket a card has stamped.

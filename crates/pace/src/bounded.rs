@@ -8,22 +8,24 @@ use super::{
     schedule::{Cycle, LateCycles, Schedule, Step},
 };
 
-/// When [`Bounded`] ends: at the first limit that is reached. Default: no limits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[non_exhaustive]
-pub struct Limits {
-    /// Start of the duration. Default: the first call. Use the schedule's own start, if it has one.
-    pub start: Option<Timestamp>,
-    /// Only cycles that are due before `start + duration` are sent.
-    pub duration: Option<TimeDelta>,
-    /// Time after `start + duration` in which late cycles are still sent. Without a limit, a sender that
-    /// cannot reach its rate would continue until it has sent all its cycles. Default 250 ms.
-    pub overtime: TimeDelta,
-    /// Maximum number of datagrams. The last cycle is shortened.
-    pub packets: Option<u64>,
-    /// Maximum number of bytes, at the layer that the plan counts. The last cycle is shortened.
-    pub size: Option<DataSize>,
+giusto_units::defaults! {
+    /// When [`Bounded`] ends: at the first limit that is reached. Default: no limits.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+    #[non_exhaustive]
+    pub struct Limits {
+        /// Start of the duration. Default: the first call. Use the schedule's own start, if it has one.
+        pub start: Option<Timestamp> = None,
+        /// Only cycles that are due before `start + duration` are sent.
+        pub duration: Option<TimeDelta> = None,
+        /// Time after `start + duration` in which late cycles are still sent. Without a limit, a sender that
+        /// cannot reach its rate would continue until it has sent all its cycles. Default 250 ms.
+        pub overtime: TimeDelta = TimeDelta::from_millis(250),
+        /// Maximum number of datagrams. The last cycle is shortened.
+        pub packets: Option<u64> = None,
+        /// Maximum number of bytes, at the layer that the plan counts. The last cycle is shortened.
+        pub size: Option<DataSize> = None,
+    }
 }
 
 giusto_units::setters!(Limits {
@@ -39,41 +41,25 @@ giusto_units::setters!(Limits {
     with_size(size: into DataSize);
 });
 
-impl Default for Limits {
-    fn default() -> Self {
-        Self { start: None, duration: None, overtime: TimeDelta::from_millis(250), packets: None, size: None }
+giusto_units::defaults! {
+    /// Ends another schedule after a duration, a number of datagrams or a number of bytes.
+    #[derive(Debug)]
+    pub struct Bounded {
+        inner: Box<dyn Schedule> = inner,
+        limits: Limits = limits,
+        packet_size: DataSize = packet_size,
+        clock: Forward = Forward::default(),
+        asked: u32 = 0,
+        sent_packets: u64 = 0,
+        sent: DataSize = DataSize::ZERO,
+        done: bool = false,
     }
-}
-
-/// Ends another schedule after a duration, a number of datagrams or a number of bytes.
-#[derive(Debug)]
-pub struct Bounded {
-    inner: Box<dyn Schedule>,
-    limits: Limits,
-    packet_size: DataSize,
-    clock: Forward,
-    asked: u32,
-    sent_packets: u64,
-    sent: DataSize,
-    done: bool,
+    /// `inner` within `limits`. `packet_size` is the counted size of one datagram
+    /// ([`CyclePlan::size_on_layer`](super::CyclePlan::size_on_layer)), by which the last cycle is shortened.
+    pub fn new(inner: Box<dyn Schedule>, packet_size: DataSize, limits: Limits);
 }
 
 impl Bounded {
-    /// `inner` within `limits`. `packet_size` is the counted size of one datagram
-    /// ([`CyclePlan::size_on_layer`](super::CyclePlan::size_on_layer)), by which the last cycle is shortened.
-    pub fn new(inner: Box<dyn Schedule>, packet_size: DataSize, limits: Limits) -> Self {
-        Self {
-            inner,
-            limits,
-            packet_size,
-            clock: Forward::default(),
-            asked: 0,
-            sent_packets: 0,
-            sent: DataSize::ZERO,
-            done: false,
-        }
-    }
-
     /// Datagrams sent so far.
     #[inline]
     pub fn sent_packets(&self) -> u64 {

@@ -29,64 +29,68 @@ pub enum DifferentialRule {
     },
 }
 
-/// Sends a cycle, then sleeps for the rest of its time, using only durations: the Differential Time
-/// algorithms of Chiu et al., "Experiences in Programming a Traffic Shaper".
-///
-/// | symbol there | here |
-/// |---|---|
-/// | `transmitTime` | the size sent over the rate |
-/// | `sendTime` | from the end of one cycle to the end of the next send, including waits for data |
-/// | `sleepTime` | the duration of [`Step::SleepFor`] |
-/// | `getTime()` | the `now` of the call, which may be coarse |
-///
-/// **DT0** (§2): `sleepTime = max(transmitTime − sendTime, 0)`, where `sendTime` is that of the previous
-/// cycle: its duration minus the requested sleep, so that an oversleep counts as sending. An excess beyond
-/// one transmit time is lost. *Misprint:* the listing does not clamp `sleepTime` before
-/// `sendTime = end − start − sleepTime`. A negative sleep is then carried on to the next cycle, which carries
-/// the rest on again, and the average becomes exact. This contradicts §3, by which the oversleep "cannot be
-/// compensated even if sleeping is skipped in the subsequent cycle", and Figures 6 and 7. The formula of §2
-/// has the maximum, so it is clamped here; [`DifferentialRule::Dt0AsPrinted`] implements the listing.
-///
-/// **DT1** (§4): `sleepTime = transmitTime − sendTime`, with the `sendTime` of this cycle. The oversleep,
-/// `lostTime = end − wakeUpAt`, is subtracted from the following sleeps until it is compensated. The excess
-/// of a send over its transmit time is lost. *Misprint:* the listing assigns `ostTime` instead of `lostTime`.
-///
-/// **DT2** (§4): `sleepTime = transmitTime`, minus `lostTime = end − start − sleepTime` of the previous
-/// cycles, which includes sending and oversleeping. *Misprint:* the listing adds to `size` and never clears
-/// it. Here it is cleared once its time has passed, by a sleep or by a reduction of `lostTime`, so it is the
-/// size of one cycle. (Clearing it after each sleep, and leaving `lostTime` unchanged until then, gives the
-/// same sleeps.)
-///
-/// **DT2 for live data** (§7, "can be applied to DT2 in a similar manner"): if
-/// [`on_starved`](Schedule::on_starved) reports a wait beyond the threshold, `start = now` and
-/// `lostTime = 0`.
-///
-/// DT0 and DT1 need no threshold (§6): a wait for data is part of `sendTime`, and the excess over the
-/// transmit time is lost. After a gap two cycles are therefore sent together, and then the shaper is in its
-/// initial state. DT2 compensates the whole gap, back to back and without limit;
-/// [`BurstLimit`](super::BurstLimit) limits it.
-///
-/// A coarse clock measures durations too long as often as too short. DT1 and DT2 compensate the former and
-/// clamp the latter. If the clock's steps are not small compared with a cycle, they therefore exceed the
-/// rate; [`AbsoluteTime`](super::AbsoluteTime) does not.
-///
-/// `due` is the time at which an ideal sender would send the cycle, `start + bits / rate`. Time that is not
-/// compensated appears as a growing schedule error. Only `dt2-live` moves it, on a restart.
-#[derive(Debug, Clone)]
-pub struct DifferentialTime {
-    line: IdealLine,
-    clock: Forward,
-    packets: u32,
-    rule: DifferentialRule,
-    /// End of the previous cycle: `start` in the listing. `None` before the first call.
-    cycle_start: Option<Timestamp>,
-    /// The time of the latest cycle at the rate.
-    transmit_time: TimeDelta,
-    /// DT0: send time of the latest cycle.
-    send_time: TimeDelta,
-    /// DT1 and DT2: time by which the following sleeps are still to be shortened.
-    lost: TimeDelta,
-    state: State,
+giusto_units::defaults! {
+    /// Sends a cycle, then sleeps for the rest of its time, using only durations: the Differential Time
+    /// algorithms of Chiu et al., "Experiences in Programming a Traffic Shaper".
+    ///
+    /// | symbol there | here |
+    /// |---|---|
+    /// | `transmitTime` | the size sent over the rate |
+    /// | `sendTime` | from the end of one cycle to the end of the next send, including waits for data |
+    /// | `sleepTime` | the duration of [`Step::SleepFor`] |
+    /// | `getTime()` | the `now` of the call, which may be coarse |
+    ///
+    /// **DT0** (§2): `sleepTime = max(transmitTime − sendTime, 0)`, where `sendTime` is that of the previous
+    /// cycle: its duration minus the requested sleep, so that an oversleep counts as sending. An excess beyond
+    /// one transmit time is lost. *Misprint:* the listing does not clamp `sleepTime` before
+    /// `sendTime = end − start − sleepTime`. A negative sleep is then carried on to the next cycle, which carries
+    /// the rest on again, and the average becomes exact. This contradicts §3, by which the oversleep "cannot be
+    /// compensated even if sleeping is skipped in the subsequent cycle", and Figures 6 and 7. The formula of §2
+    /// has the maximum, so it is clamped here; [`DifferentialRule::Dt0AsPrinted`] implements the listing.
+    ///
+    /// **DT1** (§4): `sleepTime = transmitTime − sendTime`, with the `sendTime` of this cycle. The oversleep,
+    /// `lostTime = end − wakeUpAt`, is subtracted from the following sleeps until it is compensated. The excess
+    /// of a send over its transmit time is lost. *Misprint:* the listing assigns `ostTime` instead of `lostTime`.
+    ///
+    /// **DT2** (§4): `sleepTime = transmitTime`, minus `lostTime = end − start − sleepTime` of the previous
+    /// cycles, which includes sending and oversleeping. *Misprint:* the listing adds to `size` and never clears
+    /// it. Here it is cleared once its time has passed, by a sleep or by a reduction of `lostTime`, so it is the
+    /// size of one cycle. (Clearing it after each sleep, and leaving `lostTime` unchanged until then, gives the
+    /// same sleeps.)
+    ///
+    /// **DT2 for live data** (§7, "can be applied to DT2 in a similar manner"): if
+    /// [`on_starved`](Schedule::on_starved) reports a wait beyond the threshold, `start = now` and
+    /// `lostTime = 0`.
+    ///
+    /// DT0 and DT1 need no threshold (§6): a wait for data is part of `sendTime`, and the excess over the
+    /// transmit time is lost. After a gap two cycles are therefore sent together, and then the shaper is in its
+    /// initial state. DT2 compensates the whole gap, back to back and without limit;
+    /// [`BurstLimit`](super::BurstLimit) limits it.
+    ///
+    /// A coarse clock measures durations too long as often as too short. DT1 and DT2 compensate the former and
+    /// clamp the latter. If the clock's steps are not small compared with a cycle, they therefore exceed the
+    /// rate; [`AbsoluteTime`](super::AbsoluteTime) does not.
+    ///
+    /// `due` is the time at which an ideal sender would send the cycle, `start + bits / rate`. Time that is not
+    /// compensated appears as a growing schedule error. Only `dt2-live` moves it, on a restart.
+    #[derive(Debug, Clone)]
+    pub struct DifferentialTime {
+        line: IdealLine = IdealLine::new(plan.bps(), start),
+        clock: Forward = Forward::default(),
+        packets: u32 = plan.packets_per_cycle(),
+        rule: DifferentialRule = rule,
+        /// End of the previous cycle: `start` in the listing. `None` before the first call.
+        cycle_start: Option<Timestamp> = None,
+        /// The time of the latest cycle at the rate.
+        transmit_time: TimeDelta = plan.period(),
+        /// DT0: send time of the latest cycle.
+        send_time: TimeDelta = TimeDelta::ZERO,
+        /// DT1 and DT2: time by which the following sleeps are still to be shortened.
+        lost: TimeDelta = TimeDelta::ZERO,
+        state: State = start.map_or(State::Ready, |until| State::Waiting { until }),
+    }
+    /// Cycles of `plan`, starting at `start` or, without it, at the first call.
+    pub fn new(plan: &CyclePlan, rule: DifferentialRule, start: Option<Timestamp>);
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -104,21 +108,6 @@ enum State {
 }
 
 impl DifferentialTime {
-    /// Cycles of `plan`, starting at `start` or, without it, at the first call.
-    pub fn new(plan: &CyclePlan, rule: DifferentialRule, start: Option<Timestamp>) -> Self {
-        Self {
-            line: IdealLine::new(plan.bps(), start),
-            clock: Forward::default(),
-            packets: plan.packets_per_cycle(),
-            rule,
-            cycle_start: None,
-            transmit_time: plan.period(),
-            send_time: TimeDelta::ZERO,
-            lost: TimeDelta::ZERO,
-            state: start.map_or(State::Ready, |until| State::Waiting { until }),
-        }
-    }
-
     /// The sleep after a send that ended at `now`. Negative only with DT0 as printed.
     fn sleep_after_send(&mut self, now: Timestamp) -> TimeDelta {
         let transmit_time = self.transmit_time;

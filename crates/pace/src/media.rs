@@ -53,46 +53,34 @@ pub enum Permit {
     Blocked,
 }
 
-/// The pacer.
-///
-/// Queries change nothing. Calls in any order are safe; time that runs backwards counts as no time. Every
-/// call takes constant time, apart from the small number of probes.
-#[derive(Debug, Clone)]
-pub struct Pacer {
-    config: PacerConfig,
-    rate: DataRate,
-    window: Option<DataSize>,
-    in_flight: DataSize,
-    /// As of `updated`, in bit × ns/s.
-    debt: u128,
-    /// A burst has ended; packets wait until the debt is paid.
-    draining: bool,
-    updated: Timestamp,
-    forgiven: u128,
-    clusters: VecDeque<Cluster>,
-    latest_probe: Option<u32>,
+giusto_units::defaults! {
+    /// The pacer.
+    ///
+    /// Queries change nothing. Calls in any order are safe; time that runs backwards counts as no time. Every
+    /// call takes constant time, apart from the small number of probes.
+    #[derive(Debug, Clone)]
+    pub struct Pacer {
+        config: PacerConfig = config,
+        rate: DataRate = rate,
+        window: Option<DataSize> = None,
+        in_flight: DataSize = DataSize::ZERO,
+        /// As of `updated`, in bit × ns/s.
+        debt: u128 = 0,
+        /// A burst has ended; packets wait until the debt is paid.
+        draining: bool = false,
+        updated: Timestamp = Timestamp::ZERO,
+        forgiven: u128 = 0,
+        clusters: VecDeque<Cluster> = VecDeque::with_capacity(config.probes),
+        latest_probe: Option<u32> = None,
+    }
+    /// A pacer without debt, at `rate`.
+    pub fn new(config: PacerConfig, rate: DataRate);
 }
 
 /// The debt of a byte, in bit × ns/s.
 const BYTE: u128 = 8 * NANOS_PER_SECOND as u128;
 
 impl Pacer {
-    /// A pacer without debt, at `rate`.
-    pub fn new(config: PacerConfig, rate: DataRate) -> Self {
-        Self {
-            config,
-            rate,
-            window: None,
-            in_flight: DataSize::ZERO,
-            debt: 0,
-            draining: false,
-            updated: Timestamp::ZERO,
-            forgiven: 0,
-            clusters: VecDeque::with_capacity(config.probes),
-            latest_probe: None,
-        }
-    }
-
     /// Whether a packet of `size` may be sent. If a probe [`needs`](Self::probe) packets, the packet belongs
     /// to it.
     ///

@@ -25,50 +25,36 @@ impl Departure {
     }
 }
 
-/// Executes the steps of a schedule like a machine with these properties.
-#[derive(Debug, Clone)]
-pub(super) struct VirtualDriver {
-    /// True time in nanoseconds.
-    pub(super) now: u64,
-    pub(super) packet_size: DataSize,
-    /// Oversleep of each sleep in turn, cyclically, in nanoseconds.
-    pub(super) oversleeps: Vec<u64>,
-    /// Time to send one datagram, in turn, cyclically, in nanoseconds.
-    pub(super) send_costs: Vec<u64>,
-    /// Time that each cycle waits for its data, in turn, cyclically, in nanoseconds.
-    pub(super) data_waits: Vec<u64>,
-    /// Time of one poll of the clock, in nanoseconds.
-    pub(super) poll_cost: u64,
-    /// Resolution of the clock, in nanoseconds.
-    pub(super) granularity: u64,
-    /// The machine is stalled from this true time until that one.
-    pub(super) stall: Option<(u64, u64)>,
-    pub(super) departures: Vec<Departure>,
-    pub(super) sleeps: usize,
-    /// The longest time from the moment at which a sleep should have ended to the next sleep, in nanoseconds.
-    pub(super) longest_hold: u64,
-    /// When the last sleep should have ended, in nanoseconds.
-    pub(super) should_run_from: u64,
+giusto_units::defaults! {
+    /// Executes the steps of a schedule like a machine with these properties.
+    #[derive(Debug, Clone)]
+    pub(super) struct VirtualDriver {
+        /// True time in nanoseconds.
+        pub(super) now: u64 = 0,
+        pub(super) packet_size: DataSize = packet_size,
+        /// Oversleep of each sleep in turn, cyclically, in nanoseconds.
+        pub(super) oversleeps: Vec<u64> = vec![0],
+        /// Time to send one datagram, in turn, cyclically, in nanoseconds.
+        pub(super) send_costs: Vec<u64> = vec![0],
+        /// Time that each cycle waits for its data, in turn, cyclically, in nanoseconds.
+        pub(super) data_waits: Vec<u64> = vec![0],
+        /// Time of one poll of the clock, in nanoseconds.
+        pub(super) poll_cost: u64 = 100,
+        /// Resolution of the clock, in nanoseconds.
+        pub(super) granularity: u64 = 1,
+        /// The machine is stalled from this true time until that one.
+        pub(super) stall: Option<(u64, u64)> = None,
+        pub(super) departures: Vec<Departure> = Vec::new(),
+        pub(super) sleeps: usize = 0,
+        /// The longest time from the moment at which a sleep should have ended to the next sleep, in nanoseconds.
+        pub(super) longest_hold: u64 = 0,
+        /// When the last sleep should have ended, in nanoseconds.
+        pub(super) should_run_from: u64 = 0,
+    }
+    pub(super) fn new(packet_size: DataSize);
 }
 
 impl VirtualDriver {
-    pub(super) fn new(packet_size: DataSize) -> Self {
-        Self {
-            now: 0,
-            packet_size,
-            oversleeps: vec![0],
-            send_costs: vec![0],
-            data_waits: vec![0],
-            poll_cost: 100,
-            granularity: 1,
-            stall: None,
-            departures: Vec::new(),
-            sleeps: 0,
-            longest_hold: 0,
-            should_run_from: 0,
-        }
-    }
-
     pub(super) fn clock(&self) -> Timestamp {
         Timestamp::from_nanos(self.now - self.now % self.granularity)
     }

@@ -30,60 +30,64 @@ const MAX_TICKS: u32 = 10_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AgentId(u32);
 
-/// A network, its traffic, and the current time.
-///
-/// # Example
-///
-/// A source, a link of 10 Mbit/s and 25 ms, a sink:
-///
-/// ```
-/// use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
-/// use giusto_sim::{
-///     link::{LinkConfig, queue::{DropTail, Limit}, rate::RateProfile},
-///     random,
-///     simulation::Simulation,
-///     traffic::{Pattern, Sink, Source},
-/// };
-///
-/// let mut simulation = Simulation::new(1);
-/// let (here, there) = (simulation.node("here"), simulation.node("there"));
-/// let config = LinkConfig {
-///     rate: RateProfile::Fixed(DataRate::from_bps(10_000_000)),
-///     delay: TimeDelta::from_millis(25).into(),
-///     ..LinkConfig::default()
-/// };
-/// let queue = Box::new(DropTail::new(Limit::Packets(100)));
-/// let link = simulation.add_link("link", (here, there), &config, queue)?;
-/// let flow = simulation.add_flow(here, there)?;
-/// let pattern = Pattern::constant(DataRate::from_bps(9_000_000), DataSize::from_bytes(1200));
-/// simulation.add_agent(Box::new(Source::new(flow, pattern, random::stream(1, "source"))?));
-/// let sink = simulation.add_agent(Box::new(Sink));
-/// simulation.deliver(flow, sink);
-///
-/// simulation.run_until(Timestamp::from_nanos(10_000_000_000), &mut ());
-/// assert_eq!(simulation.link(link).counters().dropped_packets(), 0);
-/// // 9375 left; those of the last 25.96 ms are on their way.
-/// assert_eq!(simulation.flow(flow).delivered_packets, 9351);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Debug)]
-pub struct Simulation {
-    seed: u64,
-    events: EventQueue<Wake>,
-    network: Network,
-    links: Vec<Armed<Link>>,
-    /// The medium of each link that has one.
-    member_of: Vec<Option<MediumId>>,
-    mediums: Vec<Armed<Medium>>,
-    agents: Vec<Armed<Box<dyn Agent>>>,
-    flows: Vec<Flow>,
-    bodies: Bodies,
-    /// Number of agents that have started, and the current end of the run, at which agents that are added
-    /// later start.
-    begun: usize,
-    reached: Timestamp,
-    /// Agents that asked to be woken after a [`TICK`]: how often in a row, and when last.
-    hasty: BTreeMap<u32, (u32, Timestamp)>,
+giusto_units::defaults! {
+    /// A network, its traffic, and the current time.
+    ///
+    /// # Example
+    ///
+    /// A source, a link of 10 Mbit/s and 25 ms, a sink:
+    ///
+    /// ```
+    /// use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
+    /// use giusto_sim::{
+    ///     link::{LinkConfig, queue::{DropTail, Limit}, rate::RateProfile},
+    ///     random,
+    ///     simulation::Simulation,
+    ///     traffic::{Pattern, Sink, Source},
+    /// };
+    ///
+    /// let mut simulation = Simulation::new(1);
+    /// let (here, there) = (simulation.node("here"), simulation.node("there"));
+    /// let config = LinkConfig {
+    ///     rate: RateProfile::Fixed(DataRate::from_bps(10_000_000)),
+    ///     delay: TimeDelta::from_millis(25).into(),
+    ///     ..LinkConfig::default()
+    /// };
+    /// let queue = Box::new(DropTail::new(Limit::Packets(100)));
+    /// let link = simulation.add_link("link", (here, there), &config, queue)?;
+    /// let flow = simulation.add_flow(here, there)?;
+    /// let pattern = Pattern::constant(DataRate::from_bps(9_000_000), DataSize::from_bytes(1200));
+    /// simulation.add_agent(Box::new(Source::new(flow, pattern, random::stream(1, "source"))?));
+    /// let sink = simulation.add_agent(Box::new(Sink));
+    /// simulation.deliver(flow, sink);
+    ///
+    /// simulation.run_until(Timestamp::from_nanos(10_000_000_000), &mut ());
+    /// assert_eq!(simulation.link(link).counters().dropped_packets(), 0);
+    /// // 9375 left; those of the last 25.96 ms are on their way.
+    /// assert_eq!(simulation.flow(flow).delivered_packets, 9351);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[derive(Debug)]
+    pub struct Simulation {
+        seed: u64 = seed,
+        events: EventQueue<Wake> = EventQueue::default(),
+        network: Network = Network::default(),
+        links: Vec<Armed<Link>> = Vec::new(),
+        /// The medium of each link that has one.
+        member_of: Vec<Option<MediumId>> = Vec::new(),
+        mediums: Vec<Armed<Medium>> = Vec::new(),
+        agents: Vec<Armed<Box<dyn Agent>>> = Vec::new(),
+        flows: Vec<Flow> = Vec::new(),
+        bodies: Bodies = Bodies::default(),
+        /// Number of agents that have started, and the current end of the run, at which agents that are added
+        /// later start.
+        begun: usize = 0,
+        reached: Timestamp = Timestamp::ZERO,
+        /// Agents that asked to be woken after a [`TICK`]: how often in a row, and when last.
+        hasty: BTreeMap<u32, (u32, Timestamp)> = BTreeMap::new(),
+    }
+    /// An empty network at time zero, with this random seed.
+    pub fn new(seed: u64);
 }
 
 /// A component with a deadline. The earliest of its scheduled events wakes it.
@@ -131,24 +135,6 @@ pub struct Flow {
 }
 
 impl Simulation {
-    /// An empty network at time zero, with this random seed.
-    pub fn new(seed: u64) -> Self {
-        Self {
-            seed,
-            events: EventQueue::default(),
-            network: Network::default(),
-            links: Vec::new(),
-            member_of: Vec::new(),
-            mediums: Vec::new(),
-            agents: Vec::new(),
-            flows: Vec::new(),
-            bodies: Bodies::default(),
-            begun: 0,
-            reached: Timestamp::ZERO,
-            hasty: BTreeMap::new(),
-        }
-    }
-
     /// Random seed.
     pub fn seed(&self) -> u64 {
         self.seed

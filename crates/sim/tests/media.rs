@@ -72,31 +72,19 @@ fn receiver(kind: Algorithm, ssrc: u32) -> MediaReceiver {
     .unwrap()
 }
 
-/// The effects of the path on each datagram.
-#[derive(Debug, Clone, Copy)]
-struct Pipe {
-    rate: DataRate,
-    delay: TimeDelta,
-    loss: f64,
-    repeats: f64,
-    reorders: f64,
-    /// No datagram passes between these times.
-    silence: (Timestamp, Timestamp),
-    /// Probability that a bit of a head is inverted.
-    damage: f64,
-}
-
-impl Default for Pipe {
-    fn default() -> Self {
-        Self {
-            rate: DataRate::from_bps(10_000_000),
-            delay: TimeDelta::from_millis(30),
-            loss: 0.0,
-            repeats: 0.0,
-            reorders: 0.0,
-            silence: (Timestamp::MAX, Timestamp::MAX),
-            damage: 0.0,
-        }
+giusto_units::defaults! {
+    /// The effects of the path on each datagram.
+    #[derive(Debug, Clone, Copy)]
+    struct Pipe {
+        rate: DataRate = DataRate::from_bps(10_000_000),
+        delay: TimeDelta = TimeDelta::from_millis(30),
+        loss: f64 = 0.0,
+        repeats: f64 = 0.0,
+        reorders: f64 = 0.0,
+        /// No datagram passes between these times.
+        silence: (Timestamp, Timestamp) = (Timestamp::MAX, Timestamp::MAX),
+        /// Probability that a bit of a head is inverted.
+        damage: f64 = 0.0,
     }
 }
 

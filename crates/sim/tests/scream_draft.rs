@@ -30,19 +30,15 @@ fn sender(limits: Limits) -> EncodedEndpoint {
     video_sender(limits, kind.requirements(), kind.build(limits))
 }
 
-/// Path: rate in Mbit/s, queueing delay above which packets are marked, times at which messages are lost, in
-/// milliseconds.
-#[derive(Clone, Copy)]
-struct Path {
-    mbps: f64,
-    mark_above: TimeDelta,
-    quench_above: Option<DataRate>,
-    feedback_lost: (u64, u64),
-}
-
-impl Default for Path {
-    fn default() -> Self {
-        Self { mbps: 3.0, mark_above: TimeDelta::MAX, quench_above: None, feedback_lost: (0, 0) }
+giusto_units::defaults! {
+    /// Path: rate in Mbit/s, queueing delay above which packets are marked, times at which messages are lost, in
+    /// milliseconds.
+    #[derive(Clone, Copy)]
+    struct Path {
+        mbps: f64 = 3.0,
+        mark_above: TimeDelta = TimeDelta::MAX,
+        quench_above: Option<DataRate> = None,
+        feedback_lost: (u64, u64) = (0, 0),
     }
 }
 

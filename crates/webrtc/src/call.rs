@@ -48,41 +48,29 @@ const PAGE_LIMITS: Limits =
 const MESSAGES: usize = 32;
 const MESSAGE_BYTES: usize = 2048;
 
-/// What is to be done.
-#[derive(Debug)]
-pub struct CallPlan {
-    /// The address of the page (TCP) and of the media (UDP); port 0 selects a free one.
-    pub listen: SocketAddr,
-    /// The video and its controller; `None`: nothing is sent.
-    pub media: Option<PeerMedia>,
-    /// The media that come from the browser: see [`PeerConfig::receive`]. Default `None`.
-    pub receive: Option<ReceiveConfig>,
-    /// Name of the controller, for the result.
-    pub controller: String,
-    /// The feedback of the browser: see [`PeerConfig::feedback`]. Default `None`.
-    pub feedback: Option<FeedbackKind>,
-    /// Whether lost packets are sent again: see [`PeerConfig::repair`]. Default `true`.
-    pub repair: bool,
-    /// Duration from the first packet on. Default `None`: until the browser ends the call.
-    pub duration: Option<TimeDelta>,
-    /// Time between two [`CallEvent::Live`]. Default 1 s.
-    pub interval: TimeDelta,
-}
-
-impl CallPlan {
-    /// The defaults, for a page and media at `listen`.
-    pub fn new(listen: SocketAddr, media: Option<PeerMedia>, controller: impl Into<String>) -> Self {
-        Self {
-            listen,
-            media,
-            receive: None,
-            controller: controller.into(),
-            feedback: None,
-            repair: true,
-            duration: None,
-            interval: TimeDelta::from_seconds(1),
-        }
+giusto_units::defaults! {
+    /// What is to be done.
+    #[derive(Debug)]
+    pub struct CallPlan {
+        /// The address of the page (TCP) and of the media (UDP); port 0 selects a free one.
+        pub listen: SocketAddr = listen,
+        /// The video and its controller; `None`: nothing is sent.
+        pub media: Option<PeerMedia> = media,
+        /// The media that come from the browser: see [`PeerConfig::receive`]. Default `None`.
+        pub receive: Option<ReceiveConfig> = None,
+        /// Name of the controller, for the result.
+        pub controller: String = controller.into(),
+        /// The feedback of the browser: see [`PeerConfig::feedback`]. Default `None`.
+        pub feedback: Option<FeedbackKind> = None,
+        /// Whether lost packets are sent again: see [`PeerConfig::repair`]. Default `true`.
+        pub repair: bool = true,
+        /// Duration from the first packet on. Default `None`: until the browser ends the call.
+        pub duration: Option<TimeDelta> = None,
+        /// Time between two [`CallEvent::Live`]. Default 1 s.
+        pub interval: TimeDelta = TimeDelta::from_seconds(1),
     }
+    /// The defaults, for a page and media at `listen`.
+    pub fn new(listen: SocketAddr, media: Option<PeerMedia>, controller: impl Into<String>);
 }
 
 /// Error before a call.

@@ -3,7 +3,7 @@
 use super::config::Config;
 
 /// The short-term bounds of rate and flight, and the delivery of the latest round. Rates are in bytes per second.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct ShortTerm {
     /// `bw_shortterm`, infinite if there is none.
     pub(super) rate: f64,
@@ -21,15 +21,7 @@ pub(super) struct ShortTerm {
 
 impl ShortTerm {
     pub(super) fn new() -> Self {
-        Self {
-            rate: f64::INFINITY,
-            flight: f64::INFINITY,
-            latest_rate: 0.0,
-            latest_flight: 0.0,
-            has_loss: false,
-            round_end: 0,
-            is_round_over: false,
-        }
+        Self { rate: f64::INFINITY, flight: f64::INFINITY, ..Self::default() }
     }
 
     /// `NoteLoss`.

@@ -40,57 +40,46 @@ giusto_units::setters!(ReceivedMedia {
     with_mark(is_marked: bool);
 });
 
-/// Measures a flow and makes reports.
-///
-/// # Example
-///
-/// ```
-/// use giusto_congestion::nada::{RateMode, ReceivedMedia, Receiver, ReceiverConfig};
-/// use giusto_units::{DataSize, TimeDelta, Timestamp};
-///
-/// // 1250 bytes each 10 ms, without a queue: 1 Mbit/s, and more is possible.
-/// let mut receiver = Receiver::new(ReceiverConfig::default());
-/// for packet in 0..50 {
-///     let now = Timestamp::from_nanos(packet * 10_000_000);
-///     let delay = TimeDelta::from_millis(20);
-///     receiver.on_packet(now, &ReceivedMedia::new(delay, DataSize::from_bytes(1250)));
-/// }
-/// let report = receiver.poll_report(Timestamp::from_nanos(495_000_000)).unwrap();
-/// assert_eq!((report.mode, report.received.as_bps()), (RateMode::RampUp, 1_000_000));
-/// assert_eq!(report.signal_ms, 0.0);
-/// ```
-#[derive(Debug, Clone)]
-pub struct Receiver {
-    config: ReceiverConfig,
-    delay: QueueingDelay,
-    window: Window,
-    intervals: LossIntervals,
-    /// `p_loss` and `p_mark`.
-    loss_ratio: f64,
-    mark_ratio: f64,
-    now: Timestamp,
-    /// Time of the latest report; initially of the first packet.
-    reported: Option<Timestamp>,
-    /// Whether a packet arrived since then.
-    has_news: bool,
+giusto_units::defaults! {
+    /// Measures a flow and makes reports.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use giusto_congestion::nada::{RateMode, ReceivedMedia, Receiver, ReceiverConfig};
+    /// use giusto_units::{DataSize, TimeDelta, Timestamp};
+    ///
+    /// // 1250 bytes each 10 ms, without a queue: 1 Mbit/s, and more is possible.
+    /// let mut receiver = Receiver::new(ReceiverConfig::default());
+    /// for packet in 0..50 {
+    ///     let now = Timestamp::from_nanos(packet * 10_000_000);
+    ///     let delay = TimeDelta::from_millis(20);
+    ///     receiver.on_packet(now, &ReceivedMedia::new(delay, DataSize::from_bytes(1250)));
+    /// }
+    /// let report = receiver.poll_report(Timestamp::from_nanos(495_000_000)).unwrap();
+    /// assert_eq!((report.mode, report.received.as_bps()), (RateMode::RampUp, 1_000_000));
+    /// assert_eq!(report.signal_ms, 0.0);
+    /// ```
+    #[derive(Debug, Clone)]
+    pub struct Receiver {
+        config: ReceiverConfig = config,
+        delay: QueueingDelay = QueueingDelay::new(config.base_delay_memory, config.filter_samples),
+        window: Window = Window::new(config.window),
+        intervals: LossIntervals = LossIntervals::default(),
+        /// `p_loss` and `p_mark`.
+        loss_ratio: f64 = 0.0,
+        mark_ratio: f64 = 0.0,
+        now: Timestamp = Timestamp::ZERO,
+        /// Time of the latest report; initially of the first packet.
+        reported: Option<Timestamp> = None,
+        /// Whether a packet arrived since then.
+        has_news: bool = false,
+    }
+    /// A receiver without packets.
+    pub fn new(config: ReceiverConfig);
 }
 
 impl Receiver {
-    /// A receiver without packets.
-    pub fn new(config: ReceiverConfig) -> Self {
-        Self {
-            config,
-            delay: QueueingDelay::new(config.base_delay_memory, config.filter_samples),
-            window: Window::new(config.window),
-            intervals: LossIntervals::default(),
-            loss_ratio: 0.0,
-            mark_ratio: 0.0,
-            now: Timestamp::ZERO,
-            reported: None,
-            has_news: false,
-        }
-    }
-
     /// Handles a packet that arrives at `now`. Time that runs backwards by more than the window is a new clock: all measurements restart.
     pub fn on_packet(&mut self, now: Timestamp, packet: &ReceivedMedia) {
         if self.now.saturating_since(now) > self.config.window {

@@ -19,7 +19,7 @@ const CALM: f64 = 0.2;
 const FADING: f64 = 0.999;
 
 /// The queue delay target, in seconds.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct DelayTarget {
     min: f64,
     max: f64,

@@ -18,7 +18,7 @@ use crate::{
 const FIRST_RTT: f64 = 0.1;
 
 /// The state of the path.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Observed {
     pub(super) flight: Flight,
     pub(super) losses: Losses,
@@ -44,14 +44,7 @@ impl Observed {
     /// Before the first packet, with the minimum and the maximum of the delay target.
     pub(super) fn new(targets: [TimeDelta; 2], compensate: bool, evidence: Option<f64>) -> Self {
         let [min, max] = targets.map(TimeDelta::as_seconds);
-        Self {
-            flight: Flight::default(),
-            losses: Losses::default(),
-            follow: Follow::default(),
-            queue_delay: QueueDelay::default(),
-            delay: 0.0,
-            delay_target: DelayTarget::new(min, max, compensate, evidence),
-        }
+        Self { delay_target: DelayTarget::new(min, max, compensate, evidence), ..Self::default() }
     }
 
     /// Handles a message after its packets were given to [`Follow::on_packet`]. It gives one sample of the queueing delay: of the

@@ -21,26 +21,30 @@ const SEGMENT: f64 = 1250.0 * 8.0;
 /// Most growth over the window in one step of the shadow.
 const MAX_STEP: f64 = 1.5;
 
-/// The shadow window.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Compete {
-    since: Timestamp,
-    /// Window, its maximum before the latest reduction, and the Reno estimate at it; in bits.
-    window: f64,
-    max: f64,
-    reno: f64,
-    /// Window after the latest reduction (`cwnd_epoch` of §4.2), and its time.
-    epoch: f64,
-    reduced: Timestamp,
-    /// Time at which the queue was last seen standing.
-    busy: Timestamp,
-    /// Window and delivery rate at the begin.
-    first: f64,
-    delivered: f64,
-    /// Longest time in which the queue was empty and stood again.
-    gap: TimeDelta,
-    /// Time after which the test comes, besides ten round trips.
-    interval: TimeDelta,
+giusto_units::defaults! {
+    /// The shadow window.
+    #[derive(Debug, Clone, Copy)]
+    pub(super) struct Compete {
+        since: Timestamp = path.now,
+        /// Window, its maximum before the latest reduction, and the Reno estimate at it; in bits.
+        window: f64 = window,
+        max: f64 = window,
+        reno: f64 = window,
+        /// Window after the latest reduction (`cwnd_epoch` of §4.2), and its time.
+        epoch: f64 = window,
+        reduced: Timestamp = path.now,
+        /// Time at which the queue was last seen standing.
+        busy: Timestamp = path.now,
+        /// Window and delivery rate at the begin.
+        first: f64 = window,
+        delivered: f64 = path.delivered_long,
+        /// Longest time in which the queue was empty and stood again.
+        gap: TimeDelta = TimeDelta::ZERO,
+        /// Time after which the test comes, besides ten round trips.
+        interval: TimeDelta = interval,
+    }
+    /// Begins with this window, in bits.
+    pub(super) fn new(path: &Path, window: f64, interval: TimeDelta);
 }
 
 /// What follows from a step.
@@ -55,23 +59,6 @@ pub(super) enum Competed {
 }
 
 impl Compete {
-    /// Begins with this window, in bits.
-    pub(super) fn new(path: &Path, window: f64, interval: TimeDelta) -> Self {
-        Self {
-            since: path.now,
-            window,
-            max: window,
-            reno: window,
-            epoch: window,
-            reduced: path.now,
-            busy: path.now,
-            first: window,
-            delivered: path.delivered_long,
-            gap: TimeDelta::ZERO,
-            interval,
-        }
-    }
-
     /// Goes on after a test that found others. The shadow went on meanwhile: a test costs no window, and many do not keep it from growing.
     pub(super) fn resume(&self, path: &Path, interval: TimeDelta) -> Self {
         Self {

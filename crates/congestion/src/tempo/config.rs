@@ -7,39 +7,29 @@ use crate::{
     limits::Limits,
 };
 
-/// Configuration of [`Tempo`](super::Tempo).
-#[derive(Debug, Clone, Copy, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[non_exhaustive]
-pub struct Config {
-    /// Range and initial value of the target.
-    pub limits: Limits,
-    /// Standing queue from which there is congestion, besides what jitter explains and one packet. Default 3 ms: three steps of the
-    /// timestamps of RFC 8888, and below the target of `CoDel` (RFC 8289 §4.3), 5 ms, which drops nothing below.
-    pub congested_above: TimeDelta,
-    /// Standing queue up to which the path counts as empty. Default 1.5 ms: more than a step of those timestamps.
-    pub empty_below: TimeDelta,
-    /// Probability that jitter alone exceeds the first limit. Half of what that adds to it is added to the second. Default 0.003: once in
-    /// half a minute, in ten windows a second.
-    pub false_alarm: f64,
-    /// Interval at which silence and the sender's queue are examined. Default 25 ms, less than a frame.
-    pub look: TimeDelta,
-    /// RTT before the first measurement. Default 0.3 s, near that of RFC 9002 §6.2.2 (333 ms).
-    pub presumed_rtt: TimeDelta,
-}
-
-impl Config {
-    /// The defaults with these limits.
-    pub fn within(limits: Limits) -> Self {
-        Self {
-            limits,
-            congested_above: TimeDelta::from_millis(3),
-            empty_below: TimeDelta::from_micros(1500),
-            false_alarm: 0.003,
-            look: TimeDelta::from_millis(25),
-            presumed_rtt: TimeDelta::from_millis(300),
-        }
+giusto_units::defaults! {
+    /// Configuration of [`Tempo`](super::Tempo).
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+    #[non_exhaustive]
+    pub struct Config {
+        /// Range and initial value of the target.
+        pub limits: Limits = limits,
+        /// Standing queue from which there is congestion, besides what jitter explains and one packet. Default 3 ms: three steps of the
+        /// timestamps of RFC 8888, and below the target of `CoDel` (RFC 8289 §4.3), 5 ms, which drops nothing below.
+        pub congested_above: TimeDelta = TimeDelta::from_millis(3),
+        /// Standing queue up to which the path counts as empty. Default 1.5 ms: more than a step of those timestamps.
+        pub empty_below: TimeDelta = TimeDelta::from_micros(1500),
+        /// Probability that jitter alone exceeds the first limit. Half of what that adds to it is added to the second. Default 0.003: once in
+        /// half a minute, in ten windows a second.
+        pub false_alarm: f64 = 0.003,
+        /// Interval at which silence and the sender's queue are examined. Default 25 ms, less than a frame.
+        pub look: TimeDelta = TimeDelta::from_millis(25),
+        /// RTT before the first measurement. Default 0.3 s, near that of RFC 9002 §6.2.2 (333 ms).
+        pub presumed_rtt: TimeDelta = TimeDelta::from_millis(300),
     }
+    /// The defaults with these limits.
+    pub fn within(limits: Limits);
 }
 
 impl Default for Config {

@@ -48,42 +48,31 @@ pub(super) enum Drained {
     LongerRoute,
 }
 
-/// A time of draining.
-#[derive(Debug, Clone)]
-pub(super) struct Drain {
-    /// The rate before, in bit/s.
-    before: f64,
-    since: Timestamp,
-    /// What arrived while the queue grew, in bit/s.
-    capacity: f64,
-    /// An earlier queue, and its time.
-    previous: TimeDelta,
-    compared: Timestamp,
-    /// The highest queue from an earlier time on, below which it must shrink, and the delivery rate then.
-    progress: (Timestamp, TimeDelta),
-    reference: f64,
-    /// Whether the path has become slower meanwhile.
-    is_slower: bool,
-    /// Begin of a time with a constant queue, and its extremes.
-    flat: (Timestamp, TimeDelta, TimeDelta),
+giusto_units::defaults! {
+    /// A time of draining.
+    #[derive(Debug, Clone)]
+    pub(super) struct Drain {
+        /// The rate before, in bit/s.
+        before: f64 = rate,
+        since: Timestamp = path.now,
+        /// What arrived while the queue grew, in bit/s.
+        capacity: f64 = path.delivered,
+        /// An earlier queue, and its time.
+        previous: TimeDelta = path.queue(),
+        compared: Timestamp = path.now,
+        /// The highest queue from an earlier time on, below which it must shrink, and the delivery rate then.
+        progress: (Timestamp, TimeDelta) = (path.now, path.queue()),
+        reference: f64 = path.delivered,
+        /// Whether the path has become slower meanwhile.
+        is_slower: bool = false,
+        /// Begin of a time with a constant queue, and its extremes.
+        flat: (Timestamp, TimeDelta, TimeDelta) = (path.now, path.queue(), path.queue()),
+    }
+    /// Begins with the rate that led to the queue.
+    pub(super) fn new(path: &Path, rate: f64);
 }
 
 impl Drain {
-    /// Begins with the rate that led to the queue.
-    pub(super) fn new(path: &Path, rate: f64) -> Self {
-        Self {
-            before: rate,
-            since: path.now,
-            capacity: path.delivered,
-            previous: path.queue(),
-            compared: path.now,
-            progress: (path.now, path.queue()),
-            reference: path.delivered,
-            is_slower: false,
-            flat: (path.now, path.queue(), path.queue()),
-        }
-    }
-
     /// Capacity for us, in bit/s.
     pub(super) fn capacity(&self) -> f64 {
         self.capacity

@@ -81,7 +81,7 @@ impl Ceiling {
 }
 
 /// What is known about the losses.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct LossLaw {
     /// Share that is lost whatever we do.
     usual: f64,
@@ -100,17 +100,7 @@ pub(super) struct LossLaw {
 
 impl LossLaw {
     pub(super) fn new() -> Self {
-        Self {
-            usual: 0.0,
-            margin: 0.02,
-            pacing: PACING,
-            experiment: None,
-            wait: TimeDelta::from_seconds(8),
-            done: Timestamp::ZERO,
-            ceiling: None,
-            carried: 0.0,
-            from: Timestamp::ZERO,
-        }
+        Self { margin: 0.02, pacing: PACING, wait: TimeDelta::from_seconds(8), ..Self::default() }
     }
 
     /// Share that is lost whatever we do.

@@ -11,49 +11,37 @@ use super::{
     plan::{Key, Plan},
 };
 
-/// One scenario under one controller.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct RunRow {
-    /// Seed of the scenario; empty with recordings.
-    pub seed: String,
-    /// Number of the scenario.
-    pub scenario: u64,
-    /// Its family: [`Family::name`](super::Family::name), or what a recording belongs to.
-    pub family: String,
-    /// The window of a recording that the link repeats.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub recording: Option<String>,
-    /// The controller, or the reference: `bound:causal`, ….
-    pub controller: String,
-    /// Base round-trip time before any change, ms.
-    pub rtt_ms: f64,
-    /// Ratio of the capacity after a change to that before, if it changes once.
-    pub change_ratio: Option<f64>,
-    /// What the judged flows share the bottleneck with: `cubic`, ….
-    pub rival: Option<String>,
-    /// Share of packets that the path loses, where the family is that of independent losses.
-    pub random_loss: Option<f64>,
-    /// The figures.
-    #[serde(flatten)]
-    pub figures: Figures,
+giusto_units::defaults! {
+    /// One scenario under one controller.
+    #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+    pub struct RunRow {
+        /// Seed of the scenario; empty with recordings.
+        pub seed: String = drawn.seed.clone(),
+        /// Number of the scenario.
+        pub scenario: u64 = drawn.number,
+        /// Its family: [`Family::name`](super::Family::name), or what a recording belongs to.
+        pub family: String = drawn.family.clone(),
+        /// The window of a recording that the link repeats.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub recording: Option<String> = drawn.recording.clone(),
+        /// The controller, or the reference: `bound:causal`, ….
+        pub controller: String = controller,
+        /// Base round-trip time before any change, ms.
+        pub rtt_ms: f64 = drawn.rtt_ms,
+        /// Ratio of the capacity after a change to that before, if it changes once.
+        pub change_ratio: Option<f64> = drawn.change_ratio,
+        /// What the judged flows share the bottleneck with: `cubic`, ….
+        pub rival: Option<String> = drawn.rival.clone(),
+        /// Share of packets that the path loses, where the family is that of independent losses.
+        pub random_loss: Option<f64> = drawn.random_loss,
+        /// The figures.
+        #[serde(flatten)]
+        pub figures: Figures = figures,
+    }
+    pub(super) fn new(drawn: &Drawn, controller: String, figures: Figures);
 }
 
 impl RunRow {
-    pub(super) fn new(drawn: &Drawn, controller: String, figures: Figures) -> Self {
-        Self {
-            seed: drawn.seed.clone(),
-            scenario: drawn.number,
-            family: drawn.family.clone(),
-            recording: drawn.recording.clone(),
-            controller,
-            rtt_ms: drawn.rtt_ms,
-            change_ratio: drawn.change_ratio,
-            rival: drawn.rival.clone(),
-            random_loss: drawn.random_loss,
-            figures,
-        }
-    }
-
     /// What names its scenario.
     pub fn key(&self) -> Key {
         (self.seed.clone(), self.scenario)

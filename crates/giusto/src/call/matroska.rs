@@ -46,42 +46,29 @@ struct Block {
     payload: Vec<u8>,
 }
 
-/// A file whose frames have the capture times that the sender's reports give (RFC 3550 §6.4.1).
-#[derive(Debug)]
-pub(super) struct Matroska {
-    codec: Option<VideoCodec>,
-    has_audio: bool,
-    is_webm: bool,
-    dimensions: (u16, u16),
-    /// `AVCDecoderConfigurationRecord` (ISO/IEC 14496-15 §5.3.3.1), or `AV1CodecConfigurationRecord` (AV1 Codec ISO Media File Format
-    /// Binding §2.3).
-    parameters: Vec<u8>,
-    anchors: [Option<Anchor>; 2],
-    waiting: VecDeque<(Track, OrderedFrame)>,
-    /// The time of the file's beginning.
-    zero: Option<TimeDelta>,
-    cluster: Vec<Block>,
-    end_ms: i64,
-    pub(super) audio_frames: u64,
+giusto_units::defaults! {
+    /// A file whose frames have the capture times that the sender's reports give (RFC 3550 §6.4.1).
+    #[derive(Debug)]
+    pub(super) struct Matroska {
+        codec: Option<VideoCodec> = codec,
+        has_audio: bool = has_audio,
+        is_webm: bool = is_webm,
+        dimensions: (u16, u16) = (0, 0),
+        /// `AVCDecoderConfigurationRecord` (ISO/IEC 14496-15 §5.3.3.1), or `AV1CodecConfigurationRecord` (AV1 Codec ISO Media File Format
+        /// Binding §2.3).
+        parameters: Vec<u8> = Vec::new(),
+        anchors: [Option<Anchor>; 2] = [None; 2],
+        waiting: VecDeque<(Track, OrderedFrame)> = VecDeque::new(),
+        /// The time of the file's beginning.
+        zero: Option<TimeDelta> = None,
+        cluster: Vec<Block> = Vec::new(),
+        end_ms: i64 = 0,
+        pub(super) audio_frames: u64 = 0,
+    }
+    pub(super) fn new(codec: Option<VideoCodec>, has_audio: bool, is_webm: bool);
 }
 
 impl Matroska {
-    pub(super) fn new(codec: Option<VideoCodec>, has_audio: bool, is_webm: bool) -> Self {
-        Self {
-            codec,
-            has_audio,
-            is_webm,
-            dimensions: (0, 0),
-            parameters: Vec::new(),
-            anchors: [None; 2],
-            waiting: VecDeque::new(),
-            zero: None,
-            cluster: Vec::new(),
-            end_ms: 0,
-            audio_frames: 0,
-        }
-    }
-
     /// Whether a file of this kind has room for the codec.
     pub(super) const fn takes(codec: VideoCodec, is_webm: bool) -> bool {
         match codec {

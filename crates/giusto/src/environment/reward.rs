@@ -51,7 +51,7 @@ pub struct StepFigures {
 }
 
 /// Collects what the receiver gets.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Judge {
     flow: FlowId,
     competes: bool,
@@ -80,20 +80,7 @@ impl Judge {
             sum += own;
             bits.push(sum);
         }
-        Self {
-            flow,
-            competes: shares.competes,
-            bits,
-            sent: 0,
-            padding: 0,
-            received: 0,
-            unseen: VecDeque::new(),
-            undecided: VecDeque::new(),
-            fastest: None,
-            longest: TimeDelta::ZERO,
-            decided: 0,
-            missed: 0,
-        }
+        Self { flow, competes: shares.competes, bits, ..Self::default() }
     }
 
     /// Bits of the fair share until `at`.

@@ -70,25 +70,21 @@ giusto_units::defaults! {
     }
 }
 
-/// Options of a run of a command.
-#[derive(Debug, Clone)]
-pub struct CommandOptions {
-    /// The program and its arguments.
-    pub command: Vec<OsString>,
-    /// A command line for the shell, to run on the far side as long as the command runs.
-    pub far: Option<String>,
-    /// The largest packet, in bytes. Default: 1500.
-    pub mtu: u16,
-    /// Whether the command's standard output becomes our standard error. Default: no.
-    pub output_to_stderr: bool,
-    /// Whether the command gets the terminal of standard input, if there is one: it reads from there, and Ctrl-C ends it, not this
-    /// process. Default: no.
-    pub at_terminal: bool,
-}
-
-impl Default for CommandOptions {
-    fn default() -> Self {
-        Self { command: Vec::new(), far: None, mtu: 1500, output_to_stderr: false, at_terminal: false }
+giusto_units::defaults! {
+    /// Options of a run of a command.
+    #[derive(Debug, Clone)]
+    pub struct CommandOptions {
+        /// The program and its arguments.
+        pub command: Vec<OsString> = Vec::new(),
+        /// A command line for the shell, to run on the far side as long as the command runs.
+        pub far: Option<String> = None,
+        /// The largest packet, in bytes. Default: 1500.
+        pub mtu: u16 = 1500,
+        /// Whether the command's standard output becomes our standard error. Default: no.
+        pub output_to_stderr: bool = false,
+        /// Whether the command gets the terminal of standard input, if there is one: it reads from there, and Ctrl-C ends it, not this
+        /// process. Default: no.
+        pub at_terminal: bool = false,
     }
 }
 

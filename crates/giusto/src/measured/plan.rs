@@ -107,27 +107,31 @@ pub enum Tempo {
     Media,
 }
 
-/// What to send, and how to pace it.
-#[derive(Debug, Clone)]
-pub struct StreamPlan {
-    /// The contents of the datagrams.
-    pub media: Media,
-    /// What follows the headers instead of filler; its [sizes](PayloadContent::sizes) are those of `media`.
-    pub content: Option<PayloadContent>,
-    /// How fast the stream is.
-    pub tempo: Tempo,
-    /// The layer whose bytes the rate counts.
-    pub layer: HeaderLayer,
-    /// How departures are timed.
-    pub pacing: Pacing,
-    /// When sending ends.
-    pub limits: Limits,
-    /// Whether fragments are forbidden: then a datagram that exceeds the path MTU ends the run.
-    pub dont_fragment: bool,
-    /// Whether the MTU of the path is found by probes (RFC 8899), before the stream and during it: then too, no datagram is fragmented.
-    pub mtu_discovery: bool,
-    /// Seed of random sizes, of filler, and of RTP's initial sequence number and timestamp.
-    pub seed: u64,
+giusto_units::defaults! {
+    /// What to send, and how to pace it.
+    #[derive(Debug, Clone)]
+    pub struct StreamPlan {
+        /// The contents of the datagrams.
+        pub media: Media = Media::Filler(Layout::Giusto, PayloadSizes::Fixed(size)),
+        /// What follows the headers instead of filler; its [sizes](PayloadContent::sizes) are those of `media`.
+        pub content: Option<PayloadContent> = None,
+        /// How fast the stream is.
+        pub tempo: Tempo = rate.map_or(Tempo::Max, Tempo::Rate),
+        /// The layer whose bytes the rate counts.
+        pub layer: HeaderLayer = HeaderLayer::Payload,
+        /// How departures are timed.
+        pub pacing: Pacing = Pacing::default(),
+        /// When sending ends.
+        pub limits: Limits = limits,
+        /// Whether fragments are forbidden: then a datagram that exceeds the path MTU ends the run.
+        pub dont_fragment: bool = false,
+        /// Whether the MTU of the path is found by probes (RFC 8899), before the stream and during it: then too, no datagram is fragmented.
+        pub mtu_discovery: bool = false,
+        /// Seed of random sizes, of filler, and of RTP's initial sequence number and timestamp.
+        pub seed: u64 = 1,
+    }
+    /// A plan in the giusto format with one payload size; `rate` is `None` for as fast as the machine can.
+    pub fn constant(rate: Option<DataRate>, size: DataSize, limits: Limits);
 }
 
 /// How departures are timed. Default: `grid`, balanced, late datagrams leave in bursts.
@@ -215,21 +219,6 @@ pub enum StreamPlanError {
 }
 
 impl StreamPlan {
-    /// A plan in the giusto format with one payload size; `rate` is `None` for as fast as the machine can.
-    pub fn constant(rate: Option<DataRate>, size: DataSize, limits: Limits) -> Self {
-        Self {
-            media: Media::Filler(Layout::Giusto, PayloadSizes::Fixed(size)),
-            content: None,
-            tempo: rate.map_or(Tempo::Max, Tempo::Rate),
-            layer: HeaderLayer::Payload,
-            pacing: Pacing::default(),
-            limits,
-            dont_fragment: false,
-            mtu_discovery: false,
-            seed: 1,
-        }
-    }
-
     /// Validates the plan and works out its cycles, for addresses of one family.
     ///
     /// # Errors

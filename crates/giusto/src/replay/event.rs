@@ -6,23 +6,27 @@ use giusto_congestion::{
 };
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
-/// What a session log says about its session.
-#[derive(Debug, Clone, PartialEq)]
-pub struct SessionInfo {
-    /// The program that recorded it, with its version.
-    pub recorder: String,
-    /// The flow or the call.
-    pub name: String,
-    /// The recorded controller; not always one that giusto can build.
-    pub controller: String,
-    /// The limits of the target rate at the start.
-    pub limits: Limits,
-    /// The other options of the recorded controller.
-    pub options: Options,
-    /// The feedback of the remote end.
-    pub feedback: FeedbackKind,
-    /// What the recording lacks.
-    pub lacks: Lacks,
+giusto_units::defaults! {
+    /// What a session log says about its session.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct SessionInfo {
+        /// The program that recorded it, with its version.
+        pub recorder: String = String::new(),
+        /// The flow or the call.
+        pub name: String = String::new(),
+        /// The recorded controller; not always one that giusto can build.
+        pub controller: String = String::new(),
+        /// The limits of the target rate at the start.
+        pub limits: Limits = Limits::default(),
+        /// The other options of the recorded controller.
+        pub options: Options = Options::default(),
+        /// The feedback of the remote end.
+        pub feedback: FeedbackKind = FeedbackKind::TransportWide,
+        /// What the recording lacks.
+        pub lacks: Lacks = Lacks::default(),
+    }
+    /// Of a session of which nothing is known yet.
+    pub(crate) fn unknown();
 }
 
 /// What a recording lacks, so that controllers that need it cannot be judged by it.
@@ -130,21 +134,6 @@ impl From<&giusto_congestion::Feedback<'_>> for Message {
             loss: feedback.loss,
             extension: feedback.extension,
             in_flight: feedback.in_flight,
-        }
-    }
-}
-
-impl SessionInfo {
-    /// Of a session of which nothing is known yet.
-    pub(crate) fn unknown() -> Self {
-        Self {
-            recorder: String::new(),
-            name: String::new(),
-            controller: String::new(),
-            limits: Limits::default(),
-            options: Options::default(),
-            feedback: FeedbackKind::TransportWide,
-            lacks: Lacks::default(),
         }
     }
 }

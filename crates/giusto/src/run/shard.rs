@@ -4,25 +4,27 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
-/// The share of one of several processes: of everything that is numbered from 0, what has a number whose remainder by
-/// [`count`](Self::count) is [`index`](Self::index) − 1.
-///
-/// # Example
-///
-/// ```
-/// use giusto::run::Shard;
-///
-/// let shard: Shard = "2/3".parse()?;
-/// assert_eq!(shard.of(vec!["a", "b", "c", "d", "e"]), ["b", "e"]);
-/// # Ok::<(), String>(())
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct Shard {
-    /// From 1 to the count.
-    pub index: u64,
-    /// Number of shards, at least 1.
-    pub count: u64,
+giusto_units::defaults! {
+    /// The share of one of several processes: of everything that is numbered from 0, what has a number whose remainder by
+    /// [`count`](Self::count) is [`index`](Self::index) − 1.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use giusto::run::Shard;
+    ///
+    /// let shard: Shard = "2/3".parse()?;
+    /// assert_eq!(shard.of(vec!["a", "b", "c", "d", "e"]), ["b", "e"]);
+    /// # Ok::<(), String>(())
+    /// ```
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(try_from = "String", into = "String")]
+    pub struct Shard {
+        /// From 1 to the count.
+        pub index: u64 = 1,
+        /// Number of shards, at least 1.
+        pub count: u64 = 1,
+    }
 }
 
 impl Shard {
@@ -39,13 +41,6 @@ impl Shard {
 
     fn step(self) -> usize {
         usize::try_from(self.count).unwrap_or(usize::MAX).max(1)
-    }
-}
-
-impl Default for Shard {
-    /// Everything.
-    fn default() -> Self {
-        Self { index: 1, count: 1 }
     }
 }
 

@@ -62,24 +62,20 @@ pub struct MediaSpec {
     pub report_interval: TimeDelta,
 }
 
-/// How lost packets of a media session are repaired. Repair packets are part of the target rate.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct RepairSpec {
-    /// Whether the receiver requests lost packets (RFC 4585), and the sender sends them again (RFC 4588). Default `false`.
-    pub nack: bool,
-    /// Parity packets per media packet (RFC 8627). Default: none.
-    pub parity: Option<ParityRatio>,
-    /// Time from the capture of a frame, plus the minimum delay of the path, until it is too late to be played. No repair is
-    /// sent that would come later. Default 400 ms.
-    pub playout_deadline: TimeDelta,
-    /// The request for a key frame when a packet cannot be repaired in time. `None`: picture loss indication if packets are repaired
-    /// or the videos have a [codec](MediaSpec::codec), otherwise none. Default `None`.
-    pub key_frames: Option<KeyFrameRequest>,
-}
-
-impl Default for RepairSpec {
-    fn default() -> Self {
-        Self { nack: false, parity: None, playout_deadline: PLAYOUT_DEADLINE, key_frames: None }
+giusto_units::defaults! {
+    /// How lost packets of a media session are repaired. Repair packets are part of the target rate.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub struct RepairSpec {
+        /// Whether the receiver requests lost packets (RFC 4585), and the sender sends them again (RFC 4588). Default `false`.
+        pub nack: bool = false,
+        /// Parity packets per media packet (RFC 8627). Default: none.
+        pub parity: Option<ParityRatio> = None,
+        /// Time from the capture of a frame, plus the minimum delay of the path, until it is too late to be played. No repair is
+        /// sent that would come later. Default 400 ms.
+        pub playout_deadline: TimeDelta = PLAYOUT_DEADLINE,
+        /// The request for a key frame when a packet cannot be repaired in time. `None`: picture loss indication if packets are repaired
+        /// or the videos have a [codec](MediaSpec::codec), otherwise none. Default `None`.
+        pub key_frames: Option<KeyFrameRequest> = None,
     }
 }
 
@@ -100,21 +96,25 @@ impl RepairSpec {
     }
 }
 
-/// One of the videos of a media session.
-#[derive(Debug, Clone, PartialEq)]
-pub struct VideoStream {
-    /// Name.
-    pub id: String,
-    /// Encoder.
-    pub video: VideoSpec,
-    /// Its share of the target rate relative to the other videos; above 0. Default 1.
-    pub priority: f64,
-    /// Frames are skipped while a packet has waited at the sender for longer than this.
-    pub skip_after: GiveUp,
-    /// Packets that have waited at the sender for longer than this are discarded.
-    pub discard_after: GiveUp,
-    /// Intervals, from and to, in which this video pauses, besides those of all videos.
-    pub pauses: Vec<(Timestamp, Timestamp)>,
+giusto_units::defaults! {
+    /// One of the videos of a media session.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct VideoStream {
+        /// Name.
+        pub id: String = id.into(),
+        /// Encoder.
+        pub video: VideoSpec = video,
+        /// Its share of the target rate relative to the other videos; above 0. Default 1.
+        pub priority: f64 = 1.0,
+        /// Frames are skipped while a packet has waited at the sender for longer than this.
+        pub skip_after: GiveUp = GiveUp::AsController,
+        /// Packets that have waited at the sender for longer than this are discarded.
+        pub discard_after: GiveUp = GiveUp::AsController,
+        /// Intervals, from and to, in which this video pauses, besides those of all videos.
+        pub pauses: Vec<(Timestamp, Timestamp)> = Vec::new(),
+    }
+    /// A video of priority 1 without pauses.
+    pub fn new(id: impl Into<String>, video: VideoSpec);
 }
 
 /// How long a packet may wait at the sender.
@@ -253,18 +253,6 @@ fn scene(limits: RateRange, frame_rate: FrameRate, random: &mut Random) -> Resul
 }
 
 impl VideoStream {
-    /// A video of priority 1 without pauses.
-    pub fn new(id: impl Into<String>, video: VideoSpec) -> Self {
-        Self {
-            id: id.into(),
-            video,
-            priority: 1.0,
-            skip_after: GiveUp::AsController,
-            discard_after: GiveUp::AsController,
-            pauses: Vec::new(),
-        }
-    }
-
     /// The same with another priority.
     #[must_use]
     pub fn with_priority(self, priority: f64) -> Self {

@@ -46,36 +46,25 @@ pub(super) enum Purpose {
     Links,
 }
 
-/// A valid scenario: it can be simulated.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Scenario {
-    pub(super) name: String,
-    pub(super) description: String,
-    pub(super) seed: u64,
-    pub(super) duration: TimeDelta,
-    pub(super) warmup: TimeDelta,
-    pub(super) mediums: Vec<MediumSpec>,
-    pub(super) links: Vec<LinkSpec>,
-    pub(super) flows: Vec<FlowSpec>,
-    pub(super) expectations: Vec<Expectation>,
+giusto_units::defaults! {
+    /// A valid scenario: it can be simulated.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct Scenario {
+        pub(super) name: String = name.into(),
+        pub(super) description: String = String::new(),
+        pub(super) seed: u64 = 1,
+        pub(super) duration: TimeDelta = TimeDelta::ZERO,
+        pub(super) warmup: TimeDelta = TimeDelta::ZERO,
+        pub(super) mediums: Vec<MediumSpec> = Vec::new(),
+        pub(super) links: Vec<LinkSpec> = Vec::new(),
+        pub(super) flows: Vec<FlowSpec> = Vec::new(),
+        pub(super) expectations: Vec<Expectation> = Vec::new(),
+    }
+    /// A scenario of this name without links and flows.
+    pub(super) fn empty(name: impl Into<String>);
 }
 
 impl Scenario {
-    /// A scenario of this name without links and flows.
-    pub(super) fn empty(name: impl Into<String>) -> Self {
-        Self {
-            name: name.into(),
-            description: String::new(),
-            seed: 1,
-            duration: TimeDelta::ZERO,
-            warmup: TimeDelta::ZERO,
-            mediums: Vec::new(),
-            links: Vec::new(),
-            flows: Vec::new(),
-            expectations: Vec::new(),
-        }
-    }
-
     /// Whether `other` is the same but for its expectations.
     pub(crate) fn runs_as(&self, other: &Self) -> bool {
         let without = |of: &Self| Self { expectations: Vec::new(), ..of.clone() };
@@ -169,36 +158,28 @@ pub struct OnMedium {
     pub error: f64,
 }
 
-/// One direction between two nodes.
-#[derive(Debug, Clone, PartialEq)]
-pub struct LinkSpec {
-    /// Name; that of a reverse direction ends in [`REVERSE`].
-    pub id: String,
-    /// Node at its start.
-    pub from: String,
-    /// Node at its end.
-    pub to: String,
-    /// Rate, delay, jitter, loss, corruption and duplication.
-    pub config: LinkConfig,
-    /// Queue in front of it.
-    pub queue: QueueSpec,
-    /// Medium that it shares with other links; default: none. Its rate is then that of its frames on the air.
-    pub medium: Option<OnMedium>,
+giusto_units::defaults! {
+    /// One direction between two nodes.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct LinkSpec {
+        /// Name; that of a reverse direction ends in [`REVERSE`].
+        pub id: String = id.into(),
+        /// Node at its start.
+        pub from: String = from.into(),
+        /// Node at its end.
+        pub to: String = to.into(),
+        /// Rate, delay, jitter, loss, corruption and duplication.
+        pub config: LinkConfig = LinkConfig::default(),
+        /// Queue in front of it.
+        pub queue: QueueSpec = QueueSpec::default(),
+        /// Medium that it shares with other links; default: none. Its rate is then that of its frames on the air.
+        pub medium: Option<OnMedium> = None,
+    }
+    /// An unlimited link without delay.
+    pub fn new(id: impl Into<String>, from: impl Into<String>, to: impl Into<String>);
 }
 
 impl LinkSpec {
-    /// An unlimited link without delay.
-    pub fn new(id: impl Into<String>, from: impl Into<String>, to: impl Into<String>) -> Self {
-        Self {
-            id: id.into(),
-            from: from.into(),
-            to: to.into(),
-            config: LinkConfig::default(),
-            queue: QueueSpec::default(),
-            medium: None,
-        }
-    }
-
     /// Its use of the medium, if it is on one. The rate must be constant.
     pub(crate) fn station(&self) -> Result<Option<Station>, String> {
         let Some(medium) = &self.medium else { return Ok(None) };
@@ -260,50 +241,39 @@ impl Default for QueueSpec {
     }
 }
 
-/// Traffic from one node to another.
-#[derive(Debug, Clone, PartialEq)]
-pub struct FlowSpec {
-    /// Name.
-    pub id: String,
-    /// Kind of traffic.
-    pub kind: FlowKind,
-    /// Sending node.
-    pub from: String,
-    /// Receiving node.
-    pub to: String,
-    /// Links of its route; empty: the shortest route.
-    pub via: Vec<String>,
-    /// Links of the reverse route; empty: the shortest route.
-    pub back: Vec<String>,
-    /// Number of such flows, each with its own random numbers.
-    pub count: u32,
-    /// Start of each.
-    pub start: Start,
-    /// End of sending; default: the end of the run.
-    pub stop: Option<Timestamp>,
-}
-
-impl FlowSpec {
+giusto_units::defaults! {
+    /// Traffic from one node to another.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct FlowSpec {
+        /// Name.
+        pub id: String = id.into(),
+        /// Kind of traffic.
+        pub kind: FlowKind = kind,
+        /// Sending node.
+        pub from: String = from.into(),
+        /// Receiving node.
+        pub to: String = to.into(),
+        /// Links of its route; empty: the shortest route.
+        pub via: Vec<String> = Vec::new(),
+        /// Links of the reverse route; empty: the shortest route.
+        pub back: Vec<String> = Vec::new(),
+        /// Number of such flows, each with its own random numbers.
+        pub count: u32 = 1,
+        /// Start of each.
+        pub start: Start = Start::At(Timestamp::ZERO),
+        /// End of sending; default: the end of the run.
+        pub stop: Option<Timestamp> = None,
+    }
     /// One flow over the shortest route, for the whole run.
     pub fn new(
         id: impl Into<String>,
         kind: FlowKind,
         from: impl Into<String>,
         to: impl Into<String>,
-    ) -> Self {
-        Self {
-            id: id.into(),
-            kind,
-            from: from.into(),
-            to: to.into(),
-            via: Vec::new(),
-            back: Vec::new(),
-            count: 1,
-            start: Start::At(Timestamp::ZERO),
-            stop: None,
-        }
-    }
+    );
+}
 
+impl FlowSpec {
     /// The name of each: the id, with a number from 1 if there are several.
     pub fn instances(&self) -> impl Iterator<Item = String> + '_ {
         (1..=self.count)

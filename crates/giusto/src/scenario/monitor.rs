@@ -124,26 +124,22 @@ pub enum WatchedKind {
     },
 }
 
-/// Where the results of a stream are out of bounds. `None`: nowhere.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Thresholds {
-    /// The highest share of lost datagrams, 0 to 1.
-    pub loss: Option<f64>,
-    /// The highest 99th percentile of the round-trip time.
-    pub rtt_p99: Option<TimeDelta>,
-    /// The highest 99th percentile of the one-way delay, where it is absolute.
-    pub delay_p99: Option<TimeDelta>,
-    /// The highest 99th percentile of the frame delay of a call.
-    pub frame_delay_p99: Option<TimeDelta>,
-    /// The lowest mean opinion score of voice.
-    pub mos: Option<f64>,
-    /// So many results in a row change the state.
-    pub after: u32,
-}
-
-impl Default for Thresholds {
-    fn default() -> Self {
-        Self { loss: None, rtt_p99: None, delay_p99: None, frame_delay_p99: None, mos: None, after: 1 }
+giusto_units::defaults! {
+    /// Where the results of a stream are out of bounds. `None`: nowhere.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub struct Thresholds {
+        /// The highest share of lost datagrams, 0 to 1.
+        pub loss: Option<f64> = None,
+        /// The highest 99th percentile of the round-trip time.
+        pub rtt_p99: Option<TimeDelta> = None,
+        /// The highest 99th percentile of the one-way delay, where it is absolute.
+        pub delay_p99: Option<TimeDelta> = None,
+        /// The highest 99th percentile of the frame delay of a call.
+        pub frame_delay_p99: Option<TimeDelta> = None,
+        /// The lowest mean opinion score of voice.
+        pub mos: Option<f64> = None,
+        /// So many results in a row change the state.
+        pub after: u32 = 1,
     }
 }
 

@@ -50,18 +50,14 @@ impl Traces {
     }
 }
 
-/// How a trace is read.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Reading {
-    /// The direction of a recording of both.
-    pub(crate) direction: Direction,
-    /// Factor of its rates, above 0.
-    pub(crate) scale: f64,
-}
-
-impl Default for Reading {
-    fn default() -> Self {
-        Self { direction: Direction::Down, scale: 1.0 }
+giusto_units::defaults! {
+    /// How a trace is read.
+    #[derive(Debug, Clone, Copy)]
+    pub(crate) struct Reading {
+        /// The direction of a recording of both.
+        pub(crate) direction: Direction = Direction::Down,
+        /// Factor of its rates, above 0.
+        pub(crate) scale: f64 = 1.0,
     }
 }
 

@@ -6,23 +6,14 @@ use giusto_congestion::Limits;
 use giusto_units::DataRate;
 use gst::{glib, prelude::*};
 
-/// What the application sets. The defaults of the rates are those of `rtpgccbwe`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Settings {
-    pub(super) controller: String,
-    pub(super) start_bitrate: u32,
-    pub(super) min_bitrate: u32,
-    pub(super) max_bitrate: u32,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            controller: "tempo".to_owned(),
-            start_bitrate: 2_048_000,
-            min_bitrate: 1_000,
-            max_bitrate: 8_192_000,
-        }
+giusto_units::defaults! {
+    /// What the application sets. The defaults of the rates are those of `rtpgccbwe`.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub(super) struct Settings {
+        pub(super) controller: String = "tempo".to_owned(),
+        pub(super) start_bitrate: u32 = 2_048_000,
+        pub(super) min_bitrate: u32 = 1_000,
+        pub(super) max_bitrate: u32 = 8_192_000,
     }
 }
 

@@ -50,60 +50,40 @@ pub enum Opposite {
     Fixed,
 }
 
-/// A city: its cells, its users and their traffic.
-#[derive(Debug, Clone, PartialEq)]
-pub struct CityConfig {
-    /// Random seed.
-    pub seed: u64,
-    /// Cells and propagation. Default: 3GPP case 1.
-    pub deployment: Deployment,
-    /// Multipath. Default: typical urban.
-    pub profile: Profile,
-    /// Direction of the media. Default: downlink.
-    pub direction: Direction,
-    /// The other direction. Default: by the radio.
-    pub opposite: Opposite,
-    /// Mean number of calls in a cell: 0 to 50. Default: 4.
-    pub users_per_cell: f64,
-    /// Length of a call: 5 s to 600 s; a shorter one would not [count](super::CallMeasures::counts). Default: 30 s (RFC 8869
-    /// §2.1.2).
-    pub call: TimeDelta,
-    /// Other traffic, in the direction of the media. Default: 4 Mbit/s per cell.
-    pub files: Option<FileTransfers>,
-    /// Base round-trip time: 20 ms to 1 s. Default: 40 ms.
-    pub base_rtt: TimeDelta,
-    /// Packets and frames sent in this interval, of at least 5 s, are evaluated. Default: 30 to 60 s (RFC 8869 §2.1.2).
-    pub evaluation: (Timestamp, Timestamp),
-    /// Bearers.
-    pub bearer: BearerConfig,
-    /// Time constant of the average rate in proportional fair scheduling: 10 to 10,000 ms. Default: 100 ms, as in ns-3
-    /// (`PfFfMacScheduler`, time window 99); 100 to 1000 ms are usual.
-    pub fairness_window_ms: u16,
-    /// Downlink.
-    pub downlink: DownlinkConfig,
-    /// Uplink.
-    pub uplink: UplinkConfig,
-}
-
-impl Default for CityConfig {
-    fn default() -> Self {
-        let second = |seconds: u64| Timestamp::from_nanos(seconds * 1_000_000_000);
-        Self {
-            seed: 1,
-            deployment: Deployment::case_1(),
-            profile: Profile::default(),
-            direction: Direction::Downlink,
-            opposite: Opposite::default(),
-            users_per_cell: 4.0,
-            call: TimeDelta::from_seconds(30),
-            files: Some(FileTransfers::new(DataRate::from_bps(4_000_000))),
-            base_rtt: TimeDelta::from_millis(40),
-            evaluation: (second(30), second(60)),
-            bearer: BearerConfig::default(),
-            fairness_window_ms: 100,
-            downlink: DownlinkConfig::default(),
-            uplink: UplinkConfig::default(),
-        }
+giusto_units::defaults! {
+    /// A city: its cells, its users and their traffic.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct CityConfig {
+        /// Random seed.
+        pub seed: u64 = 1,
+        /// Cells and propagation. Default: 3GPP case 1.
+        pub deployment: Deployment = Deployment::case_1(),
+        /// Multipath. Default: typical urban.
+        pub profile: Profile = Profile::default(),
+        /// Direction of the media. Default: downlink.
+        pub direction: Direction = Direction::Downlink,
+        /// The other direction. Default: by the radio.
+        pub opposite: Opposite = Opposite::default(),
+        /// Mean number of calls in a cell: 0 to 50. Default: 4.
+        pub users_per_cell: f64 = 4.0,
+        /// Length of a call: 5 s to 600 s; a shorter one would not [count](super::CallMeasures::counts). Default: 30 s (RFC 8869
+        /// §2.1.2).
+        pub call: TimeDelta = TimeDelta::from_seconds(30),
+        /// Other traffic, in the direction of the media. Default: 4 Mbit/s per cell.
+        pub files: Option<FileTransfers> = Some(FileTransfers::new(DataRate::from_bps(4_000_000))),
+        /// Base round-trip time: 20 ms to 1 s. Default: 40 ms.
+        pub base_rtt: TimeDelta = TimeDelta::from_millis(40),
+        /// Packets and frames sent in this interval, of at least 5 s, are evaluated. Default: 30 to 60 s (RFC 8869 §2.1.2).
+        pub evaluation: (Timestamp, Timestamp) = (Timestamp::from_nanos(30_000_000_000), Timestamp::from_nanos(60_000_000_000)),
+        /// Bearers.
+        pub bearer: BearerConfig = BearerConfig::default(),
+        /// Time constant of the average rate in proportional fair scheduling: 10 to 10,000 ms. Default: 100 ms, as in ns-3
+        /// (`PfFfMacScheduler`, time window 99); 100 to 1000 ms are usual.
+        pub fairness_window_ms: u16 = 100,
+        /// Downlink.
+        pub downlink: DownlinkConfig = DownlinkConfig::default(),
+        /// Uplink.
+        pub uplink: UplinkConfig = UplinkConfig::default(),
     }
 }
 

@@ -149,34 +149,24 @@ pub(super) struct Output {
     pub(super) events: u64,
 }
 
-/// The ends of some persons on one side.
-#[derive(Debug)]
-pub(super) struct Ends {
-    way: Way,
-    evaluation: (Timestamp, Timestamp),
-    ids: Vec<u32>,
-    members: Vec<End>,
-    pub(super) changes: Vec<Change>,
-    pub(super) inbox: Vec<Arrival>,
-    /// Events that are left of persons who are not there any more: they only count.
-    void: BinaryHeap<Reverse<Timestamp>>,
-    pub(super) output: Output,
+giusto_units::defaults! {
+    /// The ends of some persons on one side.
+    #[derive(Debug)]
+    pub(super) struct Ends {
+        way: Way = way,
+        evaluation: (Timestamp, Timestamp) = evaluation,
+        ids: Vec<u32> = Vec::new(),
+        members: Vec<End> = Vec::new(),
+        pub(super) changes: Vec<Change> = Vec::new(),
+        pub(super) inbox: Vec<Arrival> = Vec::new(),
+        /// Events that are left of persons who are not there any more: they only count.
+        void: BinaryHeap<Reverse<Timestamp>> = BinaryHeap::new(),
+        pub(super) output: Output = Output::default(),
+    }
+    pub(super) fn new(way: Way, evaluation: (Timestamp, Timestamp));
 }
 
 impl Ends {
-    pub(super) fn new(way: Way, evaluation: (Timestamp, Timestamp)) -> Self {
-        Self {
-            way,
-            evaluation,
-            ids: Vec::new(),
-            members: Vec::new(),
-            changes: Vec::new(),
-            inbox: Vec::new(),
-            void: BinaryHeap::new(),
-            output: Output::default(),
-        }
-    }
-
     /// What the person `id` does.
     pub(super) fn activity(&self, id: u32) -> Option<&Activity> {
         let place = self.ids.iter().position(|&other| other == id)?;

@@ -33,23 +33,18 @@ impl OuterLoop {
     }
 }
 
-/// A channel report: for each resource block group a channel quality indicator (CQI, 0 to 15) of one stream, and of each of two.
-#[derive(Debug, Clone, Copy)]
-pub struct Report {
-    /// One stream.
-    pub one: [u8; MAX_GROUPS],
-    /// Two streams.
-    pub two: [[u8; 2]; MAX_GROUPS],
-    /// Whether two streams carry more than one (the rank indicator).
-    pub rank: u8,
-    /// What it permits in each group, of all streams together: bits per resource element (downlink) or bits (uplink).
-    pub rates: [f32; MAX_GROUPS],
-}
-
-impl Default for Report {
-    /// Nothing is known: the lowest quality, one stream.
-    fn default() -> Self {
-        Self { one: [1; MAX_GROUPS], two: [[0; 2]; MAX_GROUPS], rank: 1, rates: [0.0; MAX_GROUPS] }
+giusto_units::defaults! {
+    /// A channel report: for each resource block group a channel quality indicator (CQI, 0 to 15) of one stream, and of each of two.
+    #[derive(Debug, Clone, Copy)]
+    pub struct Report {
+        /// One stream.
+        pub one: [u8; MAX_GROUPS] = [1; MAX_GROUPS],
+        /// Two streams.
+        pub two: [[u8; 2]; MAX_GROUPS] = [[0; 2]; MAX_GROUPS],
+        /// Whether two streams carry more than one (the rank indicator).
+        pub rank: u8 = 1,
+        /// What it permits in each group, of all streams together: bits per resource element (downlink) or bits (uplink).
+        pub rates: [f32; MAX_GROUPS] = [0.0; MAX_GROUPS],
     }
 }
 

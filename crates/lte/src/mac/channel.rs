@@ -61,55 +61,39 @@ impl MacCounters {
     }
 }
 
-/// What the base station knows and holds of one user in one direction.
-#[derive(Debug)]
-pub struct Channel {
-    /// The packets.
-    pub bearer: Bearer,
-    pub(super) report: Report,
-    /// When the report was measured, in ms.
-    pub(super) measured: Option<u64>,
-    pub(super) outer: OuterLoop,
-    /// Average rate in bits per ms, and the time up to which it counts, in ms.
-    average: f32,
-    averaged: u64,
-    /// Time constant of the average in ms.
-    window_ms: u16,
-    pub(super) processes: [Process; PROCESSES],
-    /// A bit for each process that holds a block, and for each whose retransmission is due.
-    pub(super) holding: u8,
-    pub(super) retransmit: u8,
-    /// Changes with every handover and every user of a place, after which earlier grants and results do not count.
-    pub(super) epoch: u32,
-    /// SINR in dB of the last transmission, an average over its resource blocks.
-    pub(super) sinr_db: f32,
-    /// Uplink: a path gain and the transmit power that it asks for.
-    pub(super) power: (f32, f32),
-    /// Uplink: what the base station knows of the queue.
-    pub(super) status: BufferStatus,
+giusto_units::defaults! {
+    /// What the base station knows and holds of one user in one direction.
+    #[derive(Debug)]
+    pub struct Channel {
+        /// The packets.
+        pub bearer: Bearer = bearer,
+        pub(super) report: Report = Report::default(),
+        /// When the report was measured, in ms.
+        pub(super) measured: Option<u64> = None,
+        pub(super) outer: OuterLoop = OuterLoop::default(),
+        /// Average rate in bits per ms, and the time up to which it counts, in ms.
+        average: f32 = 1.0,
+        averaged: u64 = 0,
+        /// Time constant of the average in ms.
+        window_ms: u16 = window_ms.max(1),
+        pub(super) processes: [Process; PROCESSES] = std::array::from_fn(|_| Process::default()),
+        /// A bit for each process that holds a block, and for each whose retransmission is due.
+        pub(super) holding: u8 = 0,
+        pub(super) retransmit: u8 = 0,
+        /// Changes with every handover and every user of a place, after which earlier grants and results do not count.
+        pub(super) epoch: u32 = 0,
+        /// SINR in dB of the last transmission, an average over its resource blocks.
+        pub(super) sinr_db: f32 = f32::NAN,
+        /// Uplink: a path gain and the transmit power that it asks for.
+        pub(super) power: (f32, f32) = (0.0, 0.0),
+        /// Uplink: what the base station knows of the queue.
+        pub(super) status: BufferStatus = BufferStatus::default(),
+    }
+    /// A channel with nothing to send, whose average rate has a time constant of `window_ms`.
+    pub fn new(bearer: Bearer, window_ms: u16);
 }
 
 impl Channel {
-    /// A channel with nothing to send, whose average rate has a time constant of `window_ms`.
-    pub fn new(bearer: Bearer, window_ms: u16) -> Self {
-        Self {
-            bearer,
-            report: Report::default(),
-            measured: None,
-            outer: OuterLoop::default(),
-            average: 1.0,
-            averaged: 0,
-            window_ms: window_ms.max(1),
-            processes: std::array::from_fn(|_| Process::default()),
-            holding: 0,
-            retransmit: 0,
-            epoch: 0,
-            sinr_db: f32::NAN,
-            power: (0.0, 0.0),
-            status: BufferStatus::default(),
-        }
-    }
-
     /// SINR in dB of the last transmission, averaged over its resource blocks; NaN before the first one. Downlink: of an antenna,
     /// before the streams are separated. Uplink: behind the equaliser.
     pub fn sinr_db(&self) -> f32 {

@@ -37,21 +37,17 @@ const PORT_ATTEMPTS: usize = 32;
 /// datagrams over the sets of the processor's caches.
 const STRIDE: usize = 65_536 + 5 * 64;
 
-/// The configuration of a [`StampingRelay`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RelayConfig {
-    /// The port of 127.0.0.1 to listen on, for TCP and UDP. Default: 0, any port that is free for both.
-    pub port: u16,
-    /// The port of 127.0.0.1 to forward to. Required: the default, 0, is not a valid port.
-    pub target: u16,
-    /// Maximum time for which a TCP connection waits for the target to listen, so that client and server may
-    /// be started in any order. Default: 2 s.
-    pub connect_timeout: Duration,
-}
-
-impl Default for RelayConfig {
-    fn default() -> Self {
-        Self { port: 0, target: 0, connect_timeout: Duration::from_secs(2) }
+giusto_units::defaults! {
+    /// The configuration of a [`StampingRelay`].
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub struct RelayConfig {
+        /// The port of 127.0.0.1 to listen on, for TCP and UDP. Default: 0, any port that is free for both.
+        pub port: u16 = 0,
+        /// The port of 127.0.0.1 to forward to. Required: the default, 0, is not a valid port.
+        pub target: u16 = 0,
+        /// Maximum time for which a TCP connection waits for the target to listen, so that client and server may
+        /// be started in any order. Default: 2 s.
+        pub connect_timeout: Duration = Duration::from_secs(2),
     }
 }
 

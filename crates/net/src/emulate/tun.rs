@@ -152,40 +152,29 @@ impl TunDevice {
     }
 }
 
-/// Two TUN devices at the ends of links: packets of the near one take route 0, those of the far one route 1.
-#[derive(Debug)]
-pub struct TunShell {
-    near: TunDevice,
-    far: TunDevice,
-    /// Devices that were removed: the near one and the far one.
-    gone: [bool; 2],
-    buffer: Box<[u8]>,
-    /// Space for a part of a large packet.
-    part: Vec<u8>,
-    /// Large packets read so far.
-    large: u64,
-    joined: Joined,
-    /// Packets of what was joined that the system did not accept, since the last flush.
-    refused: u64,
-    foreign_packets: u64,
+giusto_units::defaults! {
+    /// Two TUN devices at the ends of links: packets of the near one take route 0, those of the far one route 1.
+    #[derive(Debug)]
+    pub struct TunShell {
+        near: TunDevice = near,
+        far: TunDevice = far,
+        /// Devices that were removed: the near one and the far one.
+        gone: [bool; 2] = [false; 2],
+        buffer: Box<[u8]> = vec![0; HEADER_BYTES + MAX_PACKET].into(),
+        /// Space for a part of a large packet.
+        part: Vec<u8> = Vec::new(),
+        /// Large packets read so far.
+        large: u64 = 0,
+        joined: Joined = Joined::default(),
+        /// Packets of what was joined that the system did not accept, since the last flush.
+        refused: u64 = 0,
+        foreign_packets: u64 = 0,
+    }
+    /// A shell of two devices.
+    pub fn new(near: TunDevice, far: TunDevice);
 }
 
 impl TunShell {
-    /// A shell of two devices.
-    pub fn new(near: TunDevice, far: TunDevice) -> Self {
-        Self {
-            near,
-            far,
-            gone: [false; 2],
-            buffer: vec![0; HEADER_BYTES + MAX_PACKET].into(),
-            part: Vec::new(),
-            large: 0,
-            joined: Joined::default(),
-            refused: 0,
-            foreign_packets: 0,
-        }
-    }
-
     /// The device at the far end.
     pub const fn far(&self) -> &TunDevice {
         &self.far

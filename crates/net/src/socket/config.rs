@@ -8,66 +8,44 @@ use socket2::Socket;
 
 use super::{PathOptions, SocketError};
 
-/// The configuration of a [`UdpSocket`](super::UdpSocket). The defaults suit measurement.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[allow(
-    clippy::struct_excessive_bools,
-    reason = "each switches one option of the kernel's, and all combinations work"
-)]
-pub struct SocketConfig {
-    /// The send buffer; `None`: the system's default. Default: 1 MB, about 15 full messages. A larger one would hide a slow
-    /// interface behind a queue.
-    pub send_buffer: Option<DataSize>,
-    /// The receive buffer; `None`: the system's default. Default: 4 MB, which holds about 30 ms at 1 Gbit/s. The kernel
-    /// counts its own overhead too: a datagram of 200 bytes may take 768 bytes.
-    pub receive_buffer: Option<DataSize>,
-    /// DSCP and ECN of every datagram sent. Default: best effort, not ECN-capable.
-    pub traffic_class: TrafficClass,
-    /// Where the datagrams leave, and what routers and switches read of them. Default: all is left to the system.
-    pub path: PathOptions,
-    /// Forbid fragments: a datagram that exceeds the path MTU is an error (`IP_PMTUDISC_DO`, `IPV6_DONTFRAG`). Default: no, the
-    /// system fragments such a datagram.
-    pub dont_fragment: bool,
-    /// Receive runs of equal datagrams as one message (`UDP_GRO`). A run has one timestamp and one traffic class. Default: no.
-    pub gro: bool,
-    /// The kernel timestamps each message on arrival, in nanoseconds (`SO_TIMESTAMPNS`); and the card of the interface, where it has a
-    /// clock (`SO_TIMESTAMPING`). Default: yes.
-    pub kernel_timestamps: bool,
-    /// The kernel, or the card, timestamps samples of what is sent, for [`departure_lag`](super::UdpSocket::departure_lag). Someone must
-    /// read the stamps often, as [`Conversation`](crate::driver::Conversation) does: until then the socket counts as readable.
-    /// Default: no.
-    pub sample_departures: bool,
-    /// The kernel reports with each message how many it dropped at this socket (`SO_RXQ_OVFL`). Default: yes.
-    pub drop_counts: bool,
-    /// The kernel reports DSCP and ECN with each message. Default: yes.
-    pub receive_traffic_class: bool,
-    /// The kernel reports TTL or Hop Limit with each message. Default: no.
-    pub receive_ttl: bool,
-    /// Keep what hosts and routers answer to undeliverable datagrams, for
-    /// [`take_answers`](super::UdpSocket::take_answers), which must then be called often: until then the socket counts as readable.
-    /// Default: no.
-    pub report_unreachable: bool,
-    /// Maximum time for which a send waits for space in the send buffer. Default: 100 ms.
-    pub send_timeout: Duration,
-}
-
-impl Default for SocketConfig {
-    fn default() -> Self {
-        Self {
-            send_buffer: Some(DataSize::from_bytes(1_000_000)),
-            receive_buffer: Some(DataSize::from_bytes(4_000_000)),
-            traffic_class: TrafficClass::default(),
-            path: PathOptions::default(),
-            dont_fragment: false,
-            gro: false,
-            kernel_timestamps: true,
-            sample_departures: false,
-            drop_counts: true,
-            receive_traffic_class: true,
-            receive_ttl: false,
-            report_unreachable: false,
-            send_timeout: Duration::from_millis(100),
-        }
+giusto_units::defaults! {
+    /// The configuration of a [`UdpSocket`](super::UdpSocket). The defaults suit measurement.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct SocketConfig {
+        /// The send buffer; `None`: the system's default. Default: 1 MB, about 15 full messages. A larger one would hide a slow
+        /// interface behind a queue.
+        pub send_buffer: Option<DataSize> = Some(DataSize::from_bytes(1_000_000)),
+        /// The receive buffer; `None`: the system's default. Default: 4 MB, which holds about 30 ms at 1 Gbit/s. The kernel
+        /// counts its own overhead too: a datagram of 200 bytes may take 768 bytes.
+        pub receive_buffer: Option<DataSize> = Some(DataSize::from_bytes(4_000_000)),
+        /// DSCP and ECN of every datagram sent. Default: best effort, not ECN-capable.
+        pub traffic_class: TrafficClass = TrafficClass::default(),
+        /// Where the datagrams leave, and what routers and switches read of them. Default: all is left to the system.
+        pub path: PathOptions = PathOptions::default(),
+        /// Forbid fragments: a datagram that exceeds the path MTU is an error (`IP_PMTUDISC_DO`, `IPV6_DONTFRAG`). Default: no, the
+        /// system fragments such a datagram.
+        pub dont_fragment: bool = false,
+        /// Receive runs of equal datagrams as one message (`UDP_GRO`). A run has one timestamp and one traffic class. Default: no.
+        pub gro: bool = false,
+        /// The kernel timestamps each message on arrival, in nanoseconds (`SO_TIMESTAMPNS`); and the card of the interface, where it has a
+        /// clock (`SO_TIMESTAMPING`). Default: yes.
+        pub kernel_timestamps: bool = true,
+        /// The kernel, or the card, timestamps samples of what is sent, for [`departure_lag`](super::UdpSocket::departure_lag). Someone must
+        /// read the stamps often, as [`Conversation`](crate::driver::Conversation) does: until then the socket counts as readable.
+        /// Default: no.
+        pub sample_departures: bool = false,
+        /// The kernel reports with each message how many it dropped at this socket (`SO_RXQ_OVFL`). Default: yes.
+        pub drop_counts: bool = true,
+        /// The kernel reports DSCP and ECN with each message. Default: yes.
+        pub receive_traffic_class: bool = true,
+        /// The kernel reports TTL or Hop Limit with each message. Default: no.
+        pub receive_ttl: bool = false,
+        /// Keep what hosts and routers answer to undeliverable datagrams, for
+        /// [`take_answers`](super::UdpSocket::take_answers), which must then be called often: until then the socket counts as readable.
+        /// Default: no.
+        pub report_unreachable: bool = false,
+        /// Maximum time for which a send waits for space in the send buffer. Default: 100 ms.
+        pub send_timeout: Duration = Duration::from_millis(100),
     }
 }
 

@@ -181,34 +181,20 @@ pub struct SendCounters {
     pub unreachable: u64,
 }
 
-/// The sending side of a socket: counters, and the limit of segmentation.
-#[derive(Debug)]
-pub(super) struct Sending {
-    datagrams: AtomicU64,
-    run_datagrams: AtomicU64,
-    run_bytes: AtomicU64,
-    calls: AtomicU64,
-    waits: AtomicU64,
-    no_buffers: AtomicU64,
-    offload_refusals: AtomicU64,
-    unreachable: AtomicU64,
-    /// The minimum segment size that the kernel has rejected.
-    pub(super) refused_segment: AtomicU32,
-}
-
-impl Default for Sending {
-    fn default() -> Self {
-        Self {
-            datagrams: AtomicU64::new(0),
-            run_datagrams: AtomicU64::new(0),
-            run_bytes: AtomicU64::new(0),
-            calls: AtomicU64::new(0),
-            waits: AtomicU64::new(0),
-            no_buffers: AtomicU64::new(0),
-            offload_refusals: AtomicU64::new(0),
-            unreachable: AtomicU64::new(0),
-            refused_segment: AtomicU32::new(u32::MAX),
-        }
+giusto_units::defaults! {
+    /// The sending side of a socket: counters, and the limit of segmentation.
+    #[derive(Debug)]
+    pub(super) struct Sending {
+        datagrams: AtomicU64 = AtomicU64::new(0),
+        run_datagrams: AtomicU64 = AtomicU64::new(0),
+        run_bytes: AtomicU64 = AtomicU64::new(0),
+        calls: AtomicU64 = AtomicU64::new(0),
+        waits: AtomicU64 = AtomicU64::new(0),
+        no_buffers: AtomicU64 = AtomicU64::new(0),
+        offload_refusals: AtomicU64 = AtomicU64::new(0),
+        unreachable: AtomicU64 = AtomicU64::new(0),
+        /// The minimum segment size that the kernel has rejected.
+        pub(super) refused_segment: AtomicU32 = AtomicU32::new(u32::MAX),
     }
 }
 

@@ -11,35 +11,26 @@ const BETWEEN_LOOKS: usize = 16;
 /// lead that is too long for a short period would never shrink; one in 128 affects no quantile below 0.992.
 const SPINS_BETWEEN_DARES: u32 = 128;
 
-/// A quantile of the latest wake latencies, in nanoseconds.
-///
-/// Unlike a mean, a quantile does not change when a few wake-ups are late by milliseconds. After a fixed
-/// number of wake-ups such a period has no effect at all, unlike in a decaying sum.
-#[derive(Debug, Clone)]
-pub(super) struct Lead {
-    quantile: f64,
-    longest: u32,
-    nanos: u32,
-    recent: [u32; REMEMBERED],
-    next: usize,
-    filled: usize,
-    spins: u32,
+giusto_units::defaults! {
+    /// A quantile of the latest wake latencies, in nanoseconds.
+    ///
+    /// Unlike a mean, a quantile does not change when a few wake-ups are late by milliseconds. After a fixed
+    /// number of wake-ups such a period has no effect at all, unlike in a decaying sum.
+    #[derive(Debug, Clone)]
+    pub(super) struct Lead {
+        quantile: f64 = quantile,
+        longest: u32 = longest,
+        nanos: u32 = first.min(longest),
+        recent: [u32; REMEMBERED] = [0; REMEMBERED],
+        next: usize = 0,
+        filled: usize = 0,
+        spins: u32 = 0,
+    }
+    /// The `quantile`, at most `longest` nanoseconds; `first` before any wake-up.
+    pub(super) fn new(quantile: f64, first: u32, longest: u32);
 }
 
 impl Lead {
-    /// The `quantile`, at most `longest` nanoseconds; `first` before any wake-up.
-    pub(super) fn new(quantile: f64, first: u32, longest: u32) -> Self {
-        Self {
-            quantile,
-            longest,
-            nanos: first.min(longest),
-            recent: [0; REMEMBERED],
-            next: 0,
-            filled: 0,
-            spins: 0,
-        }
-    }
-
     /// How early to wake if `left` nanoseconds are left: all of it if a sleep would be too short.
     pub(super) fn before(&mut self, left: u64) -> u64 {
         if u64::from(self.nanos) < left {

@@ -13,32 +13,23 @@ const ON_PROBATION: usize = 3;
 /// A machine without a very late wake-up for this long is not busy, however few wake-ups there were.
 const MEMORY: TimeDelta = TimeDelta::from_millis(500);
 
-/// Judges the machine by the wake-ups of one thread.
-#[derive(Debug, Clone)]
-pub(super) struct LoadDetector {
-    window: [bool; WINDOW],
-    next: usize,
-    filled: usize,
-    very_late: usize,
-    last_very_late: Timestamp,
-    busy: bool,
-    /// Fewer wake-ups than the window holds since the machine was busy.
-    on_probation: bool,
+giusto_units::defaults! {
+    /// Judges the machine by the wake-ups of one thread.
+    #[derive(Debug, Clone)]
+    pub(super) struct LoadDetector {
+        window: [bool; WINDOW] = [false; WINDOW],
+        next: usize = 0,
+        filled: usize = 0,
+        very_late: usize = 0,
+        last_very_late: Timestamp = Timestamp::ZERO,
+        busy: bool = false,
+        /// Fewer wake-ups than the window holds since the machine was busy.
+        on_probation: bool = false,
+    }
+    pub(super) fn new();
 }
 
 impl LoadDetector {
-    pub(super) const fn new() -> Self {
-        Self {
-            window: [false; WINDOW],
-            next: 0,
-            filled: 0,
-            very_late: 0,
-            last_very_late: Timestamp::ZERO,
-            busy: false,
-            on_probation: false,
-        }
-    }
-
     pub(super) const fn is_busy(&self) -> bool {
         self.busy
     }

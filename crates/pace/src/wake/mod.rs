@@ -67,16 +67,18 @@ impl SleepMode {
     }
 }
 
-/// The configuration of a [`WakePlanner`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[non_exhaustive]
-pub struct WakeConfig {
-    /// How much CPU time is spent on precision. Default: balanced.
-    pub mode: SleepMode,
-    /// Whether to stop waking early on a busy machine. Default: true. Off only to measure what it is worth: see
-    /// [`WakePlanner`].
-    pub busy_fallback: bool,
+giusto_units::defaults! {
+    /// The configuration of a [`WakePlanner`].
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+    #[non_exhaustive]
+    pub struct WakeConfig {
+        /// How much CPU time is spent on precision. Default: balanced.
+        pub mode: SleepMode = SleepMode::default(),
+        /// Whether to stop waking early on a busy machine. Default: true. Off only to measure what it is worth: see
+        /// [`WakePlanner`].
+        pub busy_fallback: bool = true,
+    }
 }
 
 giusto_units::setters!(WakeConfig {
@@ -85,12 +87,6 @@ giusto_units::setters!(WakeConfig {
     /// The same, with or without the fallback on a busy machine.
     with_busy_fallback(busy_fallback: bool);
 });
-
-impl Default for WakeConfig {
-    fn default() -> Self {
-        Self { mode: SleepMode::default(), busy_fallback: true }
-    }
-}
 
 /// Decides when a thread that has a deadline wakes, from how late its latest wake-ups were.
 ///

@@ -28,58 +28,43 @@ use crate::{
     probe::LocalClock,
 };
 
-/// Configuration of [`Calls`].
-#[derive(Debug, Clone)]
-pub struct CallsConfig {
-    /// Secret from which cookies and tokens are computed. No default; use random bytes of the system.
-    pub secret: [u8; 32],
-    /// Keys shared with the far ends: with them, only authenticated datagrams are sent and accepted. Default: none.
-    pub keys: Option<KeyRing>,
-    /// Encrypts media. Default: none; encrypted calls are refused.
-    pub cipher: Option<MakeCipher>,
-    /// The protection of the media of others' calls; offers of another are refused. Default: authenticated.
-    pub protection: Protection,
-    /// The number of calls of others that are served at the same time; 0: nothing listens. Default 0.
-    pub max_calls: usize,
-    /// Whether only the first call is served; later callers are refused with this reason. Default: false.
-    pub once: bool,
-    /// Our clock. Default: one that the far end cannot compare with its own.
-    pub clock: LocalClock,
-    /// Interval at which messages of the opening and of the end are repeated. Default 200 ms.
-    pub retry_interval: TimeDelta,
-    /// Maximum time to wait for an answer to a call. Default 3 s.
-    pub open_timeout: TimeDelta,
-    /// Interval of Pings. Default 500 ms.
-    pub ping_interval: TimeDelta,
-    /// Time without any datagram after which a call ends. Default 15 s: half of that of RFC 7675 §5.1, after which a sender loses
-    /// the consent of its receiver.
-    pub silence_timeout: TimeDelta,
-    /// Maximum time to wait for the confirmation of the end. Default 2 s.
-    pub finish_timeout: TimeDelta,
-    /// Finds the MTU of the path of each call that is made from here; its datagrams must not be fragmented. Default: none.
-    pub path_mtu: Option<PathMtuSearch>,
+giusto_units::defaults! {
+    /// Configuration of [`Calls`].
+    #[derive(Debug, Clone)]
+    pub struct CallsConfig {
+        /// Secret from which cookies and tokens are computed. No default; use random bytes of the system.
+        pub secret: [u8; 32] = secret,
+        /// Keys shared with the far ends: with them, only authenticated datagrams are sent and accepted. Default: none.
+        pub keys: Option<KeyRing> = None,
+        /// Encrypts media. Default: none; encrypted calls are refused.
+        pub cipher: Option<MakeCipher> = None,
+        /// The protection of the media of others' calls; offers of another are refused. Default: authenticated.
+        pub protection: Protection = Protection::Authenticated,
+        /// The number of calls of others that are served at the same time; 0: nothing listens. Default 0.
+        pub max_calls: usize = 0,
+        /// Whether only the first call is served; later callers are refused with this reason. Default: false.
+        pub once: bool = false,
+        /// Our clock. Default: one that the far end cannot compare with its own.
+        pub clock: LocalClock = LocalClock::default(),
+        /// Interval at which messages of the opening and of the end are repeated. Default 200 ms.
+        pub retry_interval: TimeDelta = TimeDelta::from_millis(200),
+        /// Maximum time to wait for an answer to a call. Default 3 s.
+        pub open_timeout: TimeDelta = TimeDelta::from_seconds(3),
+        /// Interval of Pings. Default 500 ms.
+        pub ping_interval: TimeDelta = TimeDelta::from_millis(500),
+        /// Time without any datagram after which a call ends. Default 15 s: half of that of RFC 7675 §5.1, after which a sender loses
+        /// the consent of its receiver.
+        pub silence_timeout: TimeDelta = TimeDelta::from_seconds(15),
+        /// Maximum time to wait for the confirmation of the end. Default 2 s.
+        pub finish_timeout: TimeDelta = TimeDelta::from_seconds(2),
+        /// Finds the MTU of the path of each call that is made from here; its datagrams must not be fragmented. Default: none.
+        pub path_mtu: Option<PathMtuSearch> = None,
+    }
+    /// The defaults.
+    pub fn new(secret: [u8; 32]);
 }
 
 impl CallsConfig {
-    /// The defaults.
-    pub fn new(secret: [u8; 32]) -> Self {
-        Self {
-            secret,
-            keys: None,
-            cipher: None,
-            protection: Protection::Authenticated,
-            max_calls: 0,
-            once: false,
-            clock: LocalClock::default(),
-            retry_interval: TimeDelta::from_millis(200),
-            open_timeout: TimeDelta::from_seconds(3),
-            ping_interval: TimeDelta::from_millis(500),
-            silence_timeout: TimeDelta::from_seconds(15),
-            finish_timeout: TimeDelta::from_seconds(2),
-            path_mtu: None,
-        }
-    }
-
     const fn times(&self) -> Times {
         Times {
             retry: self.retry_interval,

@@ -37,28 +37,32 @@ impl IncomingConfig {
     }
 }
 
-/// A stream at its receiving end.
-///
-/// The first sequence number is 1. Datagrams without room for a header, such as greetings, are ignored.
-#[derive(Debug)]
-pub struct Incoming {
-    config: IncomingConfig,
-    unwrapper: SequenceUnwrapper,
-    /// Created by the first datagram, which shows whether its timestamps are of our clock.
-    meter: Option<Box<StreamMeter>>,
-    /// Time 0 of our clock on the sender's, in nanoseconds; 0 where they differ.
-    origin_ns: u64,
-    all_bytes: u64,
-    last_heard: Option<Timestamp>,
-    omitted: Omitted,
-    /// Messages that the socket has dropped so far.
-    kernel_dropped: u64,
-    /// The most datagrams in one message: a dropped message may have had as many.
-    largest_message: u64,
-    /// Datagrams that may have been dropped since the last one.
-    droppable: u64,
-    /// The sender's count, once it is known.
-    sent: u64,
+giusto_units::defaults! {
+    /// A stream at its receiving end.
+    ///
+    /// The first sequence number is 1. Datagrams without room for a header, such as greetings, are ignored.
+    #[derive(Debug)]
+    pub struct Incoming {
+        config: IncomingConfig = config,
+        unwrapper: SequenceUnwrapper = SequenceUnwrapper::new(),
+        /// Created by the first datagram, which shows whether its timestamps are of our clock.
+        meter: Option<Box<StreamMeter>> = None,
+        /// Time 0 of our clock on the sender's, in nanoseconds; 0 where they differ.
+        origin_ns: u64 = 0,
+        all_bytes: u64 = 0,
+        last_heard: Option<Timestamp> = None,
+        omitted: Omitted = Omitted { packets: 0, lost: 0 },
+        /// Messages that the socket has dropped so far.
+        kernel_dropped: u64 = 0,
+        /// The most datagrams in one message: a dropped message may have had as many.
+        largest_message: u64 = 1,
+        /// Datagrams that may have been dropped since the last one.
+        droppable: u64 = 0,
+        /// The sender's count, once it is known.
+        sent: u64 = 0,
+    }
+    /// A stream before its first datagram.
+    pub fn new(config: IncomingConfig);
 }
 
 /// Datagrams that do not count at the client's request.
@@ -69,23 +73,6 @@ struct Omitted {
 }
 
 impl Incoming {
-    /// A stream before its first datagram.
-    pub const fn new(config: IncomingConfig) -> Self {
-        Self {
-            config,
-            unwrapper: SequenceUnwrapper::new(),
-            meter: None,
-            origin_ns: 0,
-            all_bytes: 0,
-            last_heard: None,
-            omitted: Omitted { packets: 0, lost: 0 },
-            kernel_dropped: 0,
-            largest_message: 1,
-            droppable: 0,
-            sent: 0,
-        }
-    }
-
     /// Handles a datagram that arrived at `at`, with the traffic class `tos`. Returns whether it is one of the stream.
     pub fn on_datagram(&mut self, at: Timestamp, datagram: &[u8], tos: Option<u8>) -> bool {
         let Some(header) = DataHeader::parse(datagram, self.config.wide_counters) else { return false };

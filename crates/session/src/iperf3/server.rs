@@ -23,29 +23,20 @@ const LONGEST: TimeDelta = TimeDelta::from_seconds(86_400);
 /// How long a test may exceed the limit of its duration: its client ends it, a little after its announced time.
 const ENDING: TimeDelta = TimeDelta::from_seconds(2);
 
-/// The limits of a server.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct ServerConfig {
-    /// The maximum number of streams, of both directions together. Default: 256, as iperf3.
-    pub max_streams: usize,
-    /// The maximum rate of all streams together; tests of unlimited rate are refused where there is one. Default: none.
-    pub max_rate: Option<DataRate>,
-    /// The maximum duration of a test with its omitted time; longer ones are refused, and those without an announced end, or beyond
-    /// it, are ended. Default: none, so a day, as in iperf3.
-    pub max_duration: Option<TimeDelta>,
-    /// A test in which the client sends ends after this time, and after that of three datagrams, without one; after 120 s in any
-    /// case, as in iperf3. Default: 5 s.
-    pub idle_timeout: TimeDelta,
-}
-
-impl Default for ServerConfig {
-    fn default() -> Self {
-        Self {
-            max_streams: 256,
-            max_rate: None,
-            max_duration: None,
-            idle_timeout: TimeDelta::from_seconds(5),
-        }
+giusto_units::defaults! {
+    /// The limits of a server.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub struct ServerConfig {
+        /// The maximum number of streams, of both directions together. Default: 256, as iperf3.
+        pub max_streams: usize = 256,
+        /// The maximum rate of all streams together; tests of unlimited rate are refused where there is one. Default: none.
+        pub max_rate: Option<DataRate> = None,
+        /// The maximum duration of a test with its omitted time; longer ones are refused, and those without an announced end, or beyond
+        /// it, are ended. Default: none, so a day, as in iperf3.
+        pub max_duration: Option<TimeDelta> = None,
+        /// A test in which the client sends ends after this time, and after that of three datagrams, without one; after 120 s in any
+        /// case, as in iperf3. Default: 5 s.
+        pub idle_timeout: TimeDelta = TimeDelta::from_seconds(5),
     }
 }
 
@@ -162,20 +153,24 @@ impl Phase {
     }
 }
 
-/// The server's end of one control connection. Calls in any order are safe.
-#[derive(Debug)]
-pub struct Server {
-    config: ServerConfig,
-    phase: Phase,
-    /// The client has been asked to open the streams.
-    ready: bool,
-    parameters: Option<Parameters>,
-    deadline: Option<Timestamp>,
-    /// The end of a test, whatever arrives, and its error.
-    expires: Option<(Timestamp, ServerError)>,
-    reader: Reader,
-    transmits: VecDeque<Vec<u8>>,
-    events: VecDeque<ServerEvent>,
+giusto_units::defaults! {
+    /// The server's end of one control connection. Calls in any order are safe.
+    #[derive(Debug)]
+    pub struct Server {
+        config: ServerConfig = config,
+        phase: Phase = Phase::Cookie,
+        /// The client has been asked to open the streams.
+        ready: bool = false,
+        parameters: Option<Parameters> = None,
+        deadline: Option<Timestamp> = Some(now + STEP),
+        /// The end of a test, whatever arrives, and its error.
+        expires: Option<(Timestamp, ServerError)> = None,
+        reader: Reader = Reader::default(),
+        transmits: VecDeque<Vec<u8>> = VecDeque::new(),
+        events: VecDeque<ServerEvent> = VecDeque::new(),
+    }
+    /// A server on a connection that has just opened.
+    pub fn new(now: Timestamp, config: ServerConfig);
 }
 
 impl Control for Server {
@@ -228,21 +223,6 @@ impl Control for Server {
 }
 
 impl Server {
-    /// A server on a connection that has just opened.
-    pub fn new(now: Timestamp, config: ServerConfig) -> Self {
-        Self {
-            config,
-            phase: Phase::Cookie,
-            ready: false,
-            parameters: None,
-            deadline: Some(now + STEP),
-            expires: None,
-            reader: Reader::default(),
-            transmits: VecDeque::new(),
-            events: VecDeque::new(),
-        }
-    }
-
     /// The answer of a busy server to a further client.
     pub const fn busy() -> [u8; 1] {
         [State::AccessDenied.byte()]

@@ -12,17 +12,12 @@ pub struct RateRangeError {
     pub max: DataRate,
 }
 
-/// The rates that an encoder can produce, both ends included.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RateRange {
-    min: DataRate,
-    max: DataRate,
-}
-
-impl Default for RateRange {
-    /// 150 kbit/s to 1.5 Mbit/s (RFC 8593 §5, Figure 2; RFC 8867 §4.3).
-    fn default() -> Self {
-        Self { min: DataRate::from_bps(150_000), max: DataRate::from_bps(1_500_000) }
+giusto_units::defaults! {
+    /// The rates that an encoder can produce, both ends included.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub struct RateRange {
+        min: DataRate = DataRate::from_bps(150_000),
+        max: DataRate = DataRate::from_bps(1_500_000),
     }
 }
 

@@ -6,21 +6,17 @@ use giusto_units::TimeDelta;
 /// in ITU-T G.114 §4.
 pub const PLAYOUT_DEADLINE: TimeDelta = TimeDelta::from_millis(400);
 
-/// How the lost packets of a stream are repaired by its sender.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct StreamRepair {
-    /// SSRC and payload type of the retransmissions (RFC 4588 §4). `None`: NACKs are ignored. Default `None`.
-    pub rtx: Option<(u32, u8)>,
-    /// Parity packets (RFC 8627). They are larger than the packets that they protect, by at most 28 bytes. Default `None`.
-    pub parity: Option<ParityStream>,
-    /// Repair packets are not sent later than this after their frame was pushed, because they would come too late.
-    /// Default [`PLAYOUT_DEADLINE`].
-    pub deadline: TimeDelta,
-}
-
-impl Default for StreamRepair {
-    fn default() -> Self {
-        Self { rtx: None, parity: None, deadline: PLAYOUT_DEADLINE }
+giusto_units::defaults! {
+    /// How the lost packets of a stream are repaired by its sender.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub struct StreamRepair {
+        /// SSRC and payload type of the retransmissions (RFC 4588 §4). `None`: NACKs are ignored. Default `None`.
+        pub rtx: Option<(u32, u8)> = None,
+        /// Parity packets (RFC 8627). They are larger than the packets that they protect, by at most 28 bytes. Default `None`.
+        pub parity: Option<ParityStream> = None,
+        /// Repair packets are not sent later than this after their frame was pushed, because they would come too late.
+        /// Default [`PLAYOUT_DEADLINE`].
+        pub deadline: TimeDelta = PLAYOUT_DEADLINE,
     }
 }
 

@@ -91,7 +91,7 @@ pub(super) struct PacketFields {
 }
 
 /// RTP state of a stream: numbers, counts, header bytes.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct RtpStream {
     pub(super) ssrc: u32,
     payload_type: u8,
@@ -109,18 +109,7 @@ pub(super) struct RtpStream {
 
 impl RtpStream {
     pub(super) fn new(ssrc: u32, payload_type: u8, timestamp_offset: u32) -> Self {
-        Self {
-            ssrc,
-            payload_type,
-            timestamp_offset,
-            sent_packets: 0,
-            sent_payload: 0,
-            next: 0,
-            begun: false,
-            latest: None,
-            elements: Vec::with_capacity(4),
-            extension_ids: ExtensionIds::default(),
-        }
+        Self { ssrc, payload_type, timestamp_offset, elements: Vec::with_capacity(4), ..Self::default() }
     }
 
     pub(super) fn with_extension_ids(self, extension_ids: ExtensionIds) -> Self {

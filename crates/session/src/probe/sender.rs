@@ -20,47 +20,33 @@ use crate::{
     path_mtu::{PathMtuFigures, PathMtuSearch},
 };
 
-/// Configuration of a [`Sender`].
-#[derive(Debug, Clone)]
-pub struct SenderConfig {
-    /// The stream that will be sent. Its clock is set from `clock`.
-    pub request: StreamRequest,
-    /// Our clock. Default: one that the receiver cannot compare with its own.
-    pub clock: LocalClock,
-    /// Keys shared with the receiver: with them, only authenticated messages are sent and accepted. Default: none.
-    pub keys: Option<KeyRing>,
-    /// Random number that identifies the request; use random bytes of the system.
-    pub nonce: u64,
-    /// Interval at which requests and the end are repeated. Default 200 ms.
-    pub retry_interval: TimeDelta,
-    /// Maximum time to wait for a receiver. Default 3 s.
-    pub open_timeout: TimeDelta,
-    /// Interval of clock requests. Default 250 ms.
-    pub ping_interval: TimeDelta,
-    /// Time without messages after which the receiver counts as lost. Default 3 s.
-    pub silence_timeout: TimeDelta,
-    /// Maximum time to wait for the final report. Default 2 s.
-    pub finish_timeout: TimeDelta,
-    /// Finds the MTU of the path once the stream is accepted; the datagrams of the socket must not be fragmented. Default: none.
-    pub path_mtu: Option<PathMtuSearch>,
-}
-
-impl SenderConfig {
-    /// The defaults, for one stream.
-    pub fn new(request: StreamRequest, nonce: u64) -> Self {
-        Self {
-            request,
-            clock: LocalClock::default(),
-            keys: None,
-            nonce,
-            retry_interval: TimeDelta::from_millis(200),
-            open_timeout: TimeDelta::from_seconds(3),
-            ping_interval: TimeDelta::from_millis(250),
-            silence_timeout: TimeDelta::from_seconds(3),
-            finish_timeout: TimeDelta::from_seconds(2),
-            path_mtu: None,
-        }
+giusto_units::defaults! {
+    /// Configuration of a [`Sender`].
+    #[derive(Debug, Clone)]
+    pub struct SenderConfig {
+        /// The stream that will be sent. Its clock is set from `clock`.
+        pub request: StreamRequest = request,
+        /// Our clock. Default: one that the receiver cannot compare with its own.
+        pub clock: LocalClock = LocalClock::default(),
+        /// Keys shared with the receiver: with them, only authenticated messages are sent and accepted. Default: none.
+        pub keys: Option<KeyRing> = None,
+        /// Random number that identifies the request; use random bytes of the system.
+        pub nonce: u64 = nonce,
+        /// Interval at which requests and the end are repeated. Default 200 ms.
+        pub retry_interval: TimeDelta = TimeDelta::from_millis(200),
+        /// Maximum time to wait for a receiver. Default 3 s.
+        pub open_timeout: TimeDelta = TimeDelta::from_seconds(3),
+        /// Interval of clock requests. Default 250 ms.
+        pub ping_interval: TimeDelta = TimeDelta::from_millis(250),
+        /// Time without messages after which the receiver counts as lost. Default 3 s.
+        pub silence_timeout: TimeDelta = TimeDelta::from_seconds(3),
+        /// Maximum time to wait for the final report. Default 2 s.
+        pub finish_timeout: TimeDelta = TimeDelta::from_seconds(2),
+        /// Finds the MTU of the path once the stream is accepted; the datagrams of the socket must not be fragmented. Default: none.
+        pub path_mtu: Option<PathMtuSearch> = None,
     }
+    /// The defaults, for one stream.
+    pub fn new(request: StreamRequest, nonce: u64);
 }
 
 /// Error that ends a stream.

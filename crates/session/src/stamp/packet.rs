@@ -211,11 +211,8 @@ impl ReflectedPacket {
     /// Writes the packet to the beginning of `bytes`, except for its HMAC. Bytes beyond the end of `bytes` are left out.
     pub fn write(&self, mode: Mode, bytes: &mut [u8]) {
         let layout = mode.layout();
-        clear(bytes, layout.length);
-        put(bytes, 0, &self.sequence.to_be_bytes());
-        put(bytes, layout.time, &self.time.to_be_bytes());
-        put(bytes, layout.error, &self.error.to_bits().to_be_bytes());
-        put(bytes, layout.ssid, &self.ssid.to_be_bytes());
+        let Self { sequence, time, error, ssid, .. } = *self;
+        SenderPacket { sequence, time, error, ssid }.write(mode, bytes);
         put(bytes, layout.received, &self.received.to_be_bytes());
         put(bytes, layout.sender_sequence, &self.sender.sequence.to_be_bytes());
         put(bytes, layout.sender_time, &self.sender.time.to_be_bytes());

@@ -30,40 +30,27 @@ const SWEEP: TimeDelta = TimeDelta::from_seconds(1);
 /// A packet whose Receive Timestamp is at most this long before its Timestamp is one of a reflector.
 const LONGEST_PROCESSING: TimeDelta = TimeDelta::from_seconds(10);
 
-/// The configuration of a [`Reflector`].
-#[derive(Debug, Clone)]
-pub struct ReflectorConfig {
-    /// The reflector counts the packets of each session, so that the sender can tell the two directions of loss apart; otherwise
-    /// it copies the sender's number (RFC 8762 §4). Default: true.
-    pub stateful: bool,
-    /// Authenticated mode with these keys; `None`: unauthenticated mode. Default: `None`.
-    pub keys: Option<KeyRing>,
-    /// The addresses that are answered. Default: all.
-    pub prefixes: Prefixes,
-    /// The maximum number of sessions. Default: 16 384, about 3 MB.
-    pub max_sessions: usize,
-    /// The maximum number of sessions of one IPv4 address or one IPv6 prefix of 64 bits. Default: 1024.
-    pub max_sessions_per_source: usize,
-    /// The maximum rate of answers to one such source, of their UDP payload, over more than 250 ms. Default: 100 Mbit/s.
-    pub max_rate: DataRate,
-    /// The differentiated services code point of answers, except to packets that ask for another one (RFC 8972 §4.4). Default: 0.
-    pub dscp: u8,
-    /// A session ends after this time without a packet. Default: 900 s, TWAMP's REFWAIT (RFC 5357 §4.2).
-    pub session_timeout: TimeDelta,
-}
-
-impl Default for ReflectorConfig {
-    fn default() -> Self {
-        Self {
-            stateful: true,
-            keys: None,
-            prefixes: Prefixes::default(),
-            max_sessions: 16_384,
-            max_sessions_per_source: 1_024,
-            max_rate: DataRate::from_bps(100_000_000),
-            dscp: 0,
-            session_timeout: TimeDelta::from_seconds(900),
-        }
+giusto_units::defaults! {
+    /// The configuration of a [`Reflector`].
+    #[derive(Debug, Clone)]
+    pub struct ReflectorConfig {
+        /// The reflector counts the packets of each session, so that the sender can tell the two directions of loss apart; otherwise
+        /// it copies the sender's number (RFC 8762 §4). Default: true.
+        pub stateful: bool = true,
+        /// Authenticated mode with these keys; `None`: unauthenticated mode. Default: `None`.
+        pub keys: Option<KeyRing> = None,
+        /// The addresses that are answered. Default: all.
+        pub prefixes: Prefixes = Prefixes::default(),
+        /// The maximum number of sessions. Default: 16 384, about 3 MB.
+        pub max_sessions: usize = 16_384,
+        /// The maximum number of sessions of one IPv4 address or one IPv6 prefix of 64 bits. Default: 1024.
+        pub max_sessions_per_source: usize = 1_024,
+        /// The maximum rate of answers to one such source, of their UDP payload, over more than 250 ms. Default: 100 Mbit/s.
+        pub max_rate: DataRate = DataRate::from_bps(100_000_000),
+        /// The differentiated services code point of answers, except to packets that ask for another one (RFC 8972 §4.4). Default: 0.
+        pub dscp: u8 = 0,
+        /// A session ends after this time without a packet. Default: 900 s, TWAMP's REFWAIT (RFC 5357 §4.2).
+        pub session_timeout: TimeDelta = TimeDelta::from_seconds(900),
     }
 }
 
@@ -153,22 +140,26 @@ struct Session {
     last: Timestamp,
 }
 
-/// The Session-Reflector: answers each packet of a Session-Sender with one of the same length.
-///
-/// An answer is never longer than its packet, so the reflector is of no use to amplify traffic. For the same reason, and unlike
-/// RFC 8762 §4.6, packets of TWAMP Light with fewer than 41 bytes, the length of its answers, are not answered.
-///
-/// The timestamps of an answer have the format of the packet.
-#[derive(Debug)]
-pub struct Reflector {
-    config: ReflectorConfig,
-    clock: ClockState,
-    sessions: BTreeMap<SessionKey, Session>,
-    sources: Sources,
-    replays: Replays,
-    counters: ReflectorCounters,
-    next_sweep: Timestamp,
-    answer: Vec<u8>,
+giusto_units::defaults! {
+    /// The Session-Reflector: answers each packet of a Session-Sender with one of the same length.
+    ///
+    /// An answer is never longer than its packet, so the reflector is of no use to amplify traffic. For the same reason, and unlike
+    /// RFC 8762 §4.6, packets of TWAMP Light with fewer than 41 bytes, the length of its answers, are not answered.
+    ///
+    /// The timestamps of an answer have the format of the packet.
+    #[derive(Debug)]
+    pub struct Reflector {
+        config: ReflectorConfig = config,
+        clock: ClockState = clock,
+        sessions: BTreeMap<SessionKey, Session> = BTreeMap::new(),
+        sources: Sources = Sources::default(),
+        replays: Replays = Replays::default(),
+        counters: ReflectorCounters = ReflectorCounters::default(),
+        next_sweep: Timestamp = Timestamp::ZERO,
+        answer: Vec<u8> = Vec::new(),
+    }
+    /// A reflector without sessions.
+    pub fn new(config: ReflectorConfig, clock: ClockState);
 }
 
 /// Why a packet is not answered.
@@ -183,20 +174,6 @@ enum Refusal {
 }
 
 impl Reflector {
-    /// A reflector without sessions.
-    pub fn new(config: ReflectorConfig, clock: ClockState) -> Self {
-        Self {
-            config,
-            clock,
-            sessions: BTreeMap::new(),
-            sources: Sources::default(),
-            replays: Replays::default(),
-            counters: ReflectorCounters::default(),
-            next_sweep: Timestamp::ZERO,
-            answer: Vec::new(),
-        }
-    }
-
     /// The counts so far.
     pub fn counters(&self) -> ReflectorCounters {
         self.counters

@@ -54,51 +54,36 @@ enum Role {
     Droppable,
 }
 
-/// The frames of a running encoder, each at its time: never faster than their times by the container, or than the frame rate where it
-/// has none.
-///
-/// While [`wants_input`](Self::wants_input), pass frames in with [`push`](Self::push). After each call, send the commands of
-/// [`poll_command`](Self::poll_command).
-#[derive(Debug, Clone)]
-pub struct LiveVideo {
-    codec: VideoCodec,
-    limits: RateRange,
-    clock: FrameClock,
-    waiting: VecDeque<(Frame, Role)>,
-    /// That of the frame which was polled last.
-    role: Role,
-    looked_at: Timestamp,
-    has_ended: bool,
-    is_started: bool,
-    wanted: DataRate,
-    /// The last rate that was sent, and when.
-    sent_rate: Option<(Timestamp, DataRate)>,
-    wants_key: bool,
-    /// Frames that refer to a skipped one are not sent: since when a key frame is awaited, and when it was requested last.
-    awaits_key: Option<(Timestamp, Timestamp)>,
-    dropped: u64,
+giusto_units::defaults! {
+    /// The frames of a running encoder, each at its time: never faster than their times by the container, or than the frame rate where it
+    /// has none.
+    ///
+    /// While [`wants_input`](Self::wants_input), pass frames in with [`push`](Self::push). After each call, send the commands of
+    /// [`poll_command`](Self::poll_command).
+    #[derive(Debug, Clone)]
+    pub struct LiveVideo {
+        codec: VideoCodec = codec,
+        limits: RateRange = limits,
+        clock: FrameClock = FrameClock::new(interval),
+        waiting: VecDeque<(Frame, Role)> = VecDeque::new(),
+        /// That of the frame which was polled last.
+        role: Role = Role::Reference,
+        looked_at: Timestamp = Timestamp::ZERO,
+        has_ended: bool = false,
+        is_started: bool = false,
+        wanted: DataRate = limits.min(),
+        /// The last rate that was sent, and when.
+        sent_rate: Option<(Timestamp, DataRate)> = None,
+        wants_key: bool = false,
+        /// Frames that refer to a skipped one are not sent: since when a key frame is awaited, and when it was requested last.
+        awaits_key: Option<(Timestamp, Timestamp)> = None,
+        dropped: u64 = 0,
+    }
+    /// An encoder with these rates. Frames of containers without times follow each other by at least about `interval`.
+    pub fn new(codec: VideoCodec, limits: RateRange, interval: TimeDelta);
 }
 
 impl LiveVideo {
-    /// An encoder with these rates. Frames of containers without times follow each other by at least about `interval`.
-    pub fn new(codec: VideoCodec, limits: RateRange, interval: TimeDelta) -> Self {
-        Self {
-            codec,
-            limits,
-            clock: FrameClock::new(interval),
-            waiting: VecDeque::new(),
-            role: Role::Reference,
-            looked_at: Timestamp::ZERO,
-            has_ended: false,
-            is_started: false,
-            wanted: limits.min(),
-            sent_rate: None,
-            wants_key: false,
-            awaits_key: None,
-            dropped: 0,
-        }
-    }
-
     /// Whether a frame can be passed in.
     pub fn wants_input(&self) -> bool {
         self.waiting.len() < MAX_WAITING

@@ -87,48 +87,36 @@ enum Container {
     Obus,
 }
 
-/// Reads the frames of a byte stream: IVF, H.264 of Annex B, or OBUs of AV1, recognised by the first bytes.
-///
-/// After each [`push`](Self::push) call [`poll_frame`](Self::poll_frame) until it returns `None`. An access unit of H.264 is complete
-/// when the next one begins, for which a delimiter (AUD) is enough. After an error nothing more is read.
-///
-/// # Example
-///
-/// ```
-/// use giusto_session::video::VideoReader;
-///
-/// let mut reader = VideoReader::default();
-/// reader.push(&[0, 0, 0, 1, 0x65, 0x88, 7, 0, 0, 0, 1, 9, 0xf0]);
-/// let frame = reader.poll_frame()?.expect("a delimiter ends it");
-/// assert!(frame.key);
-/// assert_eq!(frame.payload.to_vec(), [0, 0, 0, 1, 0x65, 0x88, 7]);
-/// # Ok::<(), giusto_session::video::VideoError>(())
-/// ```
-#[derive(Debug)]
-pub struct VideoReader {
-    container: Container,
-    buffer: Vec<u8>,
-    /// Bytes of the buffer that were searched for start codes.
-    searched: usize,
-    /// The access unit at the start of the buffer has a slice.
-    has_slice: bool,
-    frames: u64,
-    /// Of AV1, the latest.
-    sequence: Option<Sequence>,
-    failed: Option<VideoError>,
-}
-
-impl Default for VideoReader {
-    fn default() -> Self {
-        Self {
-            container: Container::Unknown,
-            buffer: Vec::new(),
-            searched: 0,
-            has_slice: false,
-            frames: 0,
-            sequence: None,
-            failed: None,
-        }
+giusto_units::defaults! {
+    /// Reads the frames of a byte stream: IVF, H.264 of Annex B, or OBUs of AV1, recognised by the first bytes.
+    ///
+    /// After each [`push`](Self::push) call [`poll_frame`](Self::poll_frame) until it returns `None`. An access unit of H.264 is complete
+    /// when the next one begins, for which a delimiter (AUD) is enough. After an error nothing more is read.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use giusto_session::video::VideoReader;
+    ///
+    /// let mut reader = VideoReader::default();
+    /// reader.push(&[0, 0, 0, 1, 0x65, 0x88, 7, 0, 0, 0, 1, 9, 0xf0]);
+    /// let frame = reader.poll_frame()?.expect("a delimiter ends it");
+    /// assert!(frame.key);
+    /// assert_eq!(frame.payload.to_vec(), [0, 0, 0, 1, 0x65, 0x88, 7]);
+    /// # Ok::<(), giusto_session::video::VideoError>(())
+    /// ```
+    #[derive(Debug)]
+    pub struct VideoReader {
+        container: Container = Container::Unknown,
+        buffer: Vec<u8> = Vec::new(),
+        /// Bytes of the buffer that were searched for start codes.
+        searched: usize = 0,
+        /// The access unit at the start of the buffer has a slice.
+        has_slice: bool = false,
+        frames: u64 = 0,
+        /// Of AV1, the latest.
+        sequence: Option<Sequence> = None,
+        failed: Option<VideoError> = None,
     }
 }
 

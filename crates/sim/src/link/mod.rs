@@ -35,38 +35,25 @@ use crate::{
     trace::{Backlog, Event, Observer},
 };
 
-/// Configuration of a link, without its queue.
-#[derive(Debug, Clone, PartialEq)]
-pub struct LinkConfig {
-    /// Transmission rate over time. Default: unlimited.
-    pub rate: RateProfile,
-    /// One-way propagation delay. Default: 0.
-    pub delay: DelayProfile,
-    /// Random addition to the delay of each packet. Default: none.
-    pub jitter: Option<Jitter>,
-    /// Whether jitter may reorder packets. Default: no (NR-BPDV of RFC 8868 §4.5).
-    pub reorder: bool,
-    /// Loss after transmission. Default: none.
-    pub loss: Loss,
-    /// Probability that a packet is delivered twice, 0 to 1; the copy follows immediately. Default: 0.
-    pub duplication: f64,
-    /// Probability that a bit of a packet is changed, 0 to 1. The packet goes on to the end of its route, where the checksum
-    /// fails. Default: 0.
-    pub corruption: f64,
-}
-
-impl Default for LinkConfig {
-    /// A link that delivers every packet immediately: unlimited rate, no delay, no loss.
-    fn default() -> Self {
-        Self {
-            rate: RateProfile::Unlimited,
-            delay: TimeDelta::ZERO.into(),
-            jitter: None,
-            reorder: false,
-            loss: Loss::None,
-            duplication: 0.0,
-            corruption: 0.0,
-        }
+giusto_units::defaults! {
+    /// Configuration of a link, without its queue.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct LinkConfig {
+        /// Transmission rate over time. Default: unlimited.
+        pub rate: RateProfile = RateProfile::Unlimited,
+        /// One-way propagation delay. Default: 0.
+        pub delay: DelayProfile = TimeDelta::ZERO.into(),
+        /// Random addition to the delay of each packet. Default: none.
+        pub jitter: Option<Jitter> = None,
+        /// Whether jitter may reorder packets. Default: no (NR-BPDV of RFC 8868 §4.5).
+        pub reorder: bool = false,
+        /// Loss after transmission. Default: none.
+        pub loss: Loss = Loss::None,
+        /// Probability that a packet is delivered twice, 0 to 1; the copy follows immediately. Default: 0.
+        pub duplication: f64 = 0.0,
+        /// Probability that a bit of a packet is changed, 0 to 1. The packet goes on to the end of its route, where the checksum
+        /// fails. Default: 0.
+        pub corruption: f64 = 0.0,
     }
 }
 

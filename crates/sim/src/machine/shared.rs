@@ -7,88 +7,70 @@ use rand::RngExt;
 use super::run::Departure;
 use crate::random::{self, Random};
 
-/// A machine on which threads that never sleep compete with the sender.
-///
-/// The sender shares its core with `busy_threads / cores` of them, rounded down: the scheduler puts it on the core that has
-/// fewest. All threads have the same weight. The scheduler is EEVDF (Stoica and Abdel-Wahab, "Earliest Eligible Virtual Deadline
-/// First", 1995) as Linux has it since 6.6 (`Documentation/scheduler/sched-eevdf.rst`, `kernel/sched/fair.c`):
-///
-/// - The virtual runtime of a thread grows with the time that it runs; its *lag* is the mean virtual runtime of all runnable
-///   threads less its own. A thread with a lag of zero or more is eligible: it had no more than its share.
-/// - Of the eligible threads the one with the earliest virtual deadline runs: its virtual runtime at the last request plus its
-///   slice. It runs on until a tick of the system finds that it has used its slice.
-/// - A thread that wakes, is eligible and has an earlier deadline takes the core at once.
-/// - A thread that sleeps keeps its lag, at most one tick or two slices of it. One that had more than its share stays in the queue
-///   while it sleeps, until the others have caught up.
-///
-/// So a sender that uses less than its share wakes on time whatever the load, and one that spins is late by the slices of all
-/// others.
-///
-/// # Example
-///
-/// ```
-/// use giusto_pace::{CyclePlan, CycleRule, HeaderLayer, IpVersion, Strategy, StrategyOptions, WakeConfig, WakePlanner};
-/// use giusto_sim::machine::SharedMachine;
-/// use giusto_units::{TimeDelta, Timestamp};
-///
-/// let (rate, size) = ("1 Mbit/s".parse()?, "200 B".parse()?);
-/// let plan = CyclePlan::new(rate, size, HeaderLayer::Payload, IpVersion::V4, CycleRule::Given(1))?;
-/// let mut schedule = Strategy::Grid.build(&plan, StrategyOptions::default())?;
-/// let mut planner = WakePlanner::new(WakeConfig::default());
-///
-/// let machine = SharedMachine { busy_threads: 12, ..SharedMachine::default() };
-/// let end = Timestamp::ZERO + TimeDelta::from_seconds(2);
-/// let record = machine.run(&mut *schedule, &mut planner, size, end);
-/// assert!(record.departures.len() > 1200);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SharedMachine {
-    /// Number of cores, at least 1. Default: 2.
-    pub cores: u32,
-    /// Threads that never sleep. Default: 0.
-    pub busy_threads: u32,
-    /// The busy threads run from this time on. Default: zero.
-    pub busy_from: Timestamp,
-    /// The busy threads end at this time. Default: never.
-    pub busy_until: Timestamp,
-    /// Slice of a busy thread. Default: 3 ms, that of Linux with eight cores or more.
-    pub slice: TimeDelta,
-    /// Slice of the sender. Default: 100 µs, the shortest that Linux grants.
-    pub sender_slice: TimeDelta,
-    /// Time between two ticks, at which a thread that has used its slice loses the core. Default: 4 ms, 250 ticks a second.
-    pub tick: TimeDelta,
-    /// Minimum time from the end of a sleep to the first instruction on an idle core. Default: 3 µs.
-    pub min_wake_latency: TimeDelta,
-    /// Its maximum; it is uniformly distributed. Default: 25 µs.
-    pub max_wake_latency: TimeDelta,
-    /// CPU time of a sleep and its wake-up. Default: 3 µs.
-    pub sleep_cost: TimeDelta,
-    /// CPU time to send the datagrams of one cycle. Default: 3 µs.
-    pub send_cost: TimeDelta,
-    /// CPU time of one look at the clock. Default: 100 ns.
-    pub look_cost: TimeDelta,
-    /// Seed of the wake latencies and of the phases of ticks and slices. Default: 1.
-    pub seed: u64,
-}
-
-impl Default for SharedMachine {
-    fn default() -> Self {
-        Self {
-            cores: 2,
-            busy_threads: 0,
-            busy_from: Timestamp::ZERO,
-            busy_until: Timestamp::MAX,
-            slice: TimeDelta::from_millis(3),
-            sender_slice: TimeDelta::from_micros(100),
-            tick: TimeDelta::from_millis(4),
-            min_wake_latency: TimeDelta::from_micros(3),
-            max_wake_latency: TimeDelta::from_micros(25),
-            sleep_cost: TimeDelta::from_micros(3),
-            send_cost: TimeDelta::from_micros(3),
-            look_cost: TimeDelta::from_nanos(100),
-            seed: 1,
-        }
+giusto_units::defaults! {
+    /// A machine on which threads that never sleep compete with the sender.
+    ///
+    /// The sender shares its core with `busy_threads / cores` of them, rounded down: the scheduler puts it on the core that has
+    /// fewest. All threads have the same weight. The scheduler is EEVDF (Stoica and Abdel-Wahab, "Earliest Eligible Virtual Deadline
+    /// First", 1995) as Linux has it since 6.6 (`Documentation/scheduler/sched-eevdf.rst`, `kernel/sched/fair.c`):
+    ///
+    /// - The virtual runtime of a thread grows with the time that it runs; its *lag* is the mean virtual runtime of all runnable
+    ///   threads less its own. A thread with a lag of zero or more is eligible: it had no more than its share.
+    /// - Of the eligible threads the one with the earliest virtual deadline runs: its virtual runtime at the last request plus its
+    ///   slice. It runs on until a tick of the system finds that it has used its slice.
+    /// - A thread that wakes, is eligible and has an earlier deadline takes the core at once.
+    /// - A thread that sleeps keeps its lag, at most one tick or two slices of it. One that had more than its share stays in the queue
+    ///   while it sleeps, until the others have caught up.
+    ///
+    /// So a sender that uses less than its share wakes on time whatever the load, and one that spins is late by the slices of all
+    /// others.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use giusto_pace::{CyclePlan, CycleRule, HeaderLayer, IpVersion, Strategy, StrategyOptions, WakeConfig, WakePlanner};
+    /// use giusto_sim::machine::SharedMachine;
+    /// use giusto_units::{TimeDelta, Timestamp};
+    ///
+    /// let (rate, size) = ("1 Mbit/s".parse()?, "200 B".parse()?);
+    /// let plan = CyclePlan::new(rate, size, HeaderLayer::Payload, IpVersion::V4, CycleRule::Given(1))?;
+    /// let mut schedule = Strategy::Grid.build(&plan, StrategyOptions::default())?;
+    /// let mut planner = WakePlanner::new(WakeConfig::default());
+    ///
+    /// let machine = SharedMachine { busy_threads: 12, ..SharedMachine::default() };
+    /// let end = Timestamp::ZERO + TimeDelta::from_seconds(2);
+    /// let record = machine.run(&mut *schedule, &mut planner, size, end);
+    /// assert!(record.departures.len() > 1200);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub struct SharedMachine {
+        /// Number of cores, at least 1. Default: 2.
+        pub cores: u32 = 2,
+        /// Threads that never sleep. Default: 0.
+        pub busy_threads: u32 = 0,
+        /// The busy threads run from this time on. Default: zero.
+        pub busy_from: Timestamp = Timestamp::ZERO,
+        /// The busy threads end at this time. Default: never.
+        pub busy_until: Timestamp = Timestamp::MAX,
+        /// Slice of a busy thread. Default: 3 ms, that of Linux with eight cores or more.
+        pub slice: TimeDelta = TimeDelta::from_millis(3),
+        /// Slice of the sender. Default: 100 µs, the shortest that Linux grants.
+        pub sender_slice: TimeDelta = TimeDelta::from_micros(100),
+        /// Time between two ticks, at which a thread that has used its slice loses the core. Default: 4 ms, 250 ticks a second.
+        pub tick: TimeDelta = TimeDelta::from_millis(4),
+        /// Minimum time from the end of a sleep to the first instruction on an idle core. Default: 3 µs.
+        pub min_wake_latency: TimeDelta = TimeDelta::from_micros(3),
+        /// Its maximum; it is uniformly distributed. Default: 25 µs.
+        pub max_wake_latency: TimeDelta = TimeDelta::from_micros(25),
+        /// CPU time of a sleep and its wake-up. Default: 3 µs.
+        pub sleep_cost: TimeDelta = TimeDelta::from_micros(3),
+        /// CPU time to send the datagrams of one cycle. Default: 3 µs.
+        pub send_cost: TimeDelta = TimeDelta::from_micros(3),
+        /// CPU time of one look at the clock. Default: 100 ns.
+        pub look_cost: TimeDelta = TimeDelta::from_nanos(100),
+        /// Seed of the wake latencies and of the phases of ticks and slices. Default: 1.
+        pub seed: u64 = 1,
     }
 }
 

@@ -51,38 +51,26 @@ impl Access {
     }
 }
 
-/// A half-duplex Wi-Fi channel that links share: IEEE 802.11-2016 §10.3 (DCF) and §10.22.2 (EDCA).
-///
-/// All stations hear each other. A frame is lost only by a collision or by [`Station::error`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WifiConfig {
-    /// Slot time, above 0. Default: 9 µs (§17.4.4, §19.4.4).
-    pub slot: TimeDelta,
-    /// Short interframe space. Default: 16 µs (5 GHz; 10 µs at 2.4 GHz).
-    pub sifs: TimeDelta,
-    /// Minimum and maximum contention window, 1 to 65535. Default: 15 and 1023.
-    pub window: (u32, u32),
-    /// Transmissions of a frame after the first. Default: 7 (`dot11ShortRetryLimit`).
-    pub retries: u32,
-    /// Most packets in a frame, 1 to 64, as a block acknowledgement covers. Default: 1, no aggregation.
-    pub aggregation: u32,
-    /// Durations of frames. Default: IEEE 802.11n.
-    pub phy: Phy,
-    /// Whether the channel stays unused for EIFS after a collision (§10.3.2.3.7). Default: yes.
-    pub extended_space: bool,
-}
-
-impl Default for WifiConfig {
-    fn default() -> Self {
-        Self {
-            slot: TimeDelta::from_micros(9),
-            sifs: TimeDelta::from_micros(16),
-            window: (15, 1023),
-            retries: 7,
-            aggregation: 1,
-            phy: Phy::Ieee80211n,
-            extended_space: true,
-        }
+giusto_units::defaults! {
+    /// A half-duplex Wi-Fi channel that links share: IEEE 802.11-2016 §10.3 (DCF) and §10.22.2 (EDCA).
+    ///
+    /// All stations hear each other. A frame is lost only by a collision or by [`Station::error`].
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct WifiConfig {
+        /// Slot time, above 0. Default: 9 µs (§17.4.4, §19.4.4).
+        pub slot: TimeDelta = TimeDelta::from_micros(9),
+        /// Short interframe space. Default: 16 µs (5 GHz; 10 µs at 2.4 GHz).
+        pub sifs: TimeDelta = TimeDelta::from_micros(16),
+        /// Minimum and maximum contention window, 1 to 65535. Default: 15 and 1023.
+        pub window: (u32, u32) = (15, 1023),
+        /// Transmissions of a frame after the first. Default: 7 (`dot11ShortRetryLimit`).
+        pub retries: u32 = 7,
+        /// Most packets in a frame, 1 to 64, as a block acknowledgement covers. Default: 1, no aggregation.
+        pub aggregation: u32 = 1,
+        /// Durations of frames. Default: IEEE 802.11n.
+        pub phy: Phy = Phy::Ieee80211n,
+        /// Whether the channel stays unused for EIFS after a collision (§10.3.2.3.7). Default: yes.
+        pub extended_space: bool = true,
     }
 }
 
@@ -107,20 +95,16 @@ impl WifiConfig {
     }
 }
 
-/// How a link uses the medium.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Station {
-    /// Bit rate of its frames on the air, above 0. Default: 52 Mbit/s, MCS 11 of IEEE 802.11n (16-QAM, rate 1/2, two streams).
-    pub rate: DataRate,
-    /// Access category. Default: best effort.
-    pub access: Access,
-    /// Probability that a packet of a frame is received in error, 0 to 1. It is sent again. Default: 0.
-    pub error: f64,
-}
-
-impl Default for Station {
-    fn default() -> Self {
-        Self { rate: DataRate::from_bps(52_000_000), access: Access::default(), error: 0.0 }
+giusto_units::defaults! {
+    /// How a link uses the medium.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub struct Station {
+        /// Bit rate of its frames on the air, above 0. Default: 52 Mbit/s, MCS 11 of IEEE 802.11n (16-QAM, rate 1/2, two streams).
+        pub rate: DataRate = DataRate::from_bps(52_000_000),
+        /// Access category. Default: best effort.
+        pub access: Access = Access::default(),
+        /// Probability that a packet of a frame is received in error, 0 to 1. It is sent again. Default: 0.
+        pub error: f64 = 0.0,
     }
 }
 

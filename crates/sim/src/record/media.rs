@@ -17,7 +17,7 @@ struct MediaWindow {
 }
 
 /// The windows of a media flow.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct MediaSeries {
     windows: Vec<MediaWindow>,
     /// Bytes of the frames that became complete in each window, per stream by SSRC.
@@ -33,16 +33,7 @@ pub(super) struct MediaSeries {
 
 impl MediaSeries {
     pub(super) fn new(windows: usize, max_decisions: usize) -> Self {
-        Self {
-            windows: vec![MediaWindow::default(); windows],
-            streams: BTreeMap::new(),
-            decisions: Vec::new(),
-            max_decisions,
-            omitted: 0,
-            target: None,
-            since: Timestamp::ZERO,
-            current: 0,
-        }
+        Self { windows: vec![MediaWindow::default(); windows], max_decisions, ..Self::default() }
     }
 
     /// Adds a complete frame of this delay and size in window `place`.

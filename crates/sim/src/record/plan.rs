@@ -78,26 +78,22 @@ pub enum Measurement {
     },
 }
 
-/// Options of the timeline.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TimelineOptions {
-    /// Width of a window. Default: such that there are 500 windows, but at least 10 ms. There are at most 20
-    /// 000 windows; beyond that they are wider.
-    pub width: Option<TimeDelta>,
-    /// Maximum number of flows with their own timeline; beyond it the flows of each group are combined.
-    /// Default 16.
-    pub max_flows: usize,
-    /// Maximum number of decisions of a flow; beyond it, half of them are omitted, starting with the smallest
-    /// changes. Default 20 000.
-    pub max_decisions: usize,
-    /// Whether the run may go on after its planned end: then windows become twice as wide, as often as necessary. Not for runs with
-    /// media. Default: no.
-    pub open_end: bool,
-}
-
-impl Default for TimelineOptions {
-    fn default() -> Self {
-        Self { width: None, max_flows: 16, max_decisions: 20_000, open_end: false }
+giusto_units::defaults! {
+    /// Options of the timeline.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub struct TimelineOptions {
+        /// Width of a window. Default: such that there are 500 windows, but at least 10 ms. There are at most 20
+        /// 000 windows; beyond that they are wider.
+        pub width: Option<TimeDelta> = None,
+        /// Maximum number of flows with their own timeline; beyond it the flows of each group are combined.
+        /// Default 16.
+        pub max_flows: usize = 16,
+        /// Maximum number of decisions of a flow; beyond it, half of them are omitted, starting with the smallest
+        /// changes. Default 20 000.
+        pub max_decisions: usize = 20_000,
+        /// Whether the run may go on after its planned end: then windows become twice as wide, as often as necessary. Not for runs with
+        /// media. Default: no.
+        pub open_end: bool = false,
     }
 }
 

@@ -25,7 +25,7 @@ const WINDOWS: u64 = 500;
 const MAX_WINDOWS: u64 = 20_000;
 
 /// The contents of each window. Memory depends only on the number of flows, links and windows.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct TimelineRecorder {
     end: Timestamp,
     width_ns: u64,
@@ -110,11 +110,7 @@ impl TimelineRecorder {
             windows,
             max_decisions: options.max_decisions,
             open_end: options.open_end,
-            current: 0,
-            current_end: Timestamp::ZERO,
-            places: Vec::new(),
-            flows: Vec::new(),
-            links: Vec::new(),
+            ..Self::default()
         };
         let is_grouped = plan.flows.len() > options.max_flows;
         for flow in &plan.flows {

@@ -171,59 +171,43 @@ impl FlowRecord {
     }
 }
 
-/// One stream of a media flow, over the window of its flow.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct StreamRecord {
-    /// Its name in the scenario: that of a video, or `audio`.
-    pub id: String,
-    /// Its RTP synchronisation source.
-    pub ssrc: u32,
-    /// Video or audio.
-    pub kind: StreamKind,
-    /// Video: its weight relative to the others.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub priority: Option<f64>,
-    /// Payload of the frames that arrived complete.
-    pub goodput_bps: f64,
-    /// Frames that arrived complete.
-    pub frames: u64,
-    /// From the capture of a frame until it arrived complete; `None` if none did.
-    pub frame_delay_ms: Option<Distribution>,
-    /// Frames that were not encoded because the sender's queue was too old; `None` if unknown.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub skipped_frames: Option<u64>,
-    /// Packets that were discarded because they were queued for too long; `None` if unknown.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub discarded_packets: Option<u64>,
-    /// Frames that arrived complete after their playout deadline; `None` if unknown.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub late_frames: Option<u64>,
-    /// Repair of lost packets; `None` if they are not repaired.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub repair: Option<RepairRecord>,
-    /// Whether what arrived is not known: it is 0 here, and not shown.
-    #[serde(skip)]
-    pub is_unreported: bool,
-}
-
-impl StreamRecord {
-    /// A stream of which nothing has arrived.
-    pub fn new(id: &str, ssrc: u32, kind: StreamKind) -> Self {
-        Self {
-            id: id.to_owned(),
-            ssrc,
-            kind,
-            priority: None,
-            goodput_bps: 0.0,
-            frames: 0,
-            frame_delay_ms: None,
-            skipped_frames: None,
-            discarded_packets: None,
-            late_frames: None,
-            repair: None,
-            is_unreported: false,
-        }
+giusto_units::defaults! {
+    /// One stream of a media flow, over the window of its flow.
+    #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+    pub struct StreamRecord {
+        /// Its name in the scenario: that of a video, or `audio`.
+        pub id: String = id.to_owned(),
+        /// Its RTP synchronisation source.
+        pub ssrc: u32 = ssrc,
+        /// Video or audio.
+        pub kind: StreamKind = kind,
+        /// Video: its weight relative to the others.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub priority: Option<f64> = None,
+        /// Payload of the frames that arrived complete.
+        pub goodput_bps: f64 = 0.0,
+        /// Frames that arrived complete.
+        pub frames: u64 = 0,
+        /// From the capture of a frame until it arrived complete; `None` if none did.
+        pub frame_delay_ms: Option<Distribution> = None,
+        /// Frames that were not encoded because the sender's queue was too old; `None` if unknown.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub skipped_frames: Option<u64> = None,
+        /// Packets that were discarded because they were queued for too long; `None` if unknown.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub discarded_packets: Option<u64> = None,
+        /// Frames that arrived complete after their playout deadline; `None` if unknown.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub late_frames: Option<u64> = None,
+        /// Repair of lost packets; `None` if they are not repaired.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub repair: Option<RepairRecord> = None,
+        /// Whether what arrived is not known: it is 0 here, and not shown.
+        #[serde(skip)]
+        pub is_unreported: bool = false,
     }
+    /// A stream of which nothing has arrived.
+    pub fn new(id: &str, ssrc: u32, kind: StreamKind);
 }
 
 /// Repair of the lost packets of a stream. One end of a call knows only its own figures; those of the far end are `None`.

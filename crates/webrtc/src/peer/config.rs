@@ -14,22 +14,26 @@ use crate::{
     ice::Credentials,
 };
 
-/// Configuration of a call.
-#[derive(Debug, Clone)]
-pub struct PeerConfig {
-    /// The address of our socket, which the browser can reach.
-    pub address: SocketAddr,
-    /// The ECN codepoint of media packets. Default Not-ECT.
-    pub ecn: Ecn,
-    /// The feedback of the browser. Default `None`: that for which the controller was designed, otherwise any that it accepts.
-    pub feedback: Option<FeedbackKind>,
-    /// Whether lost packets are sent again (RFC 4588) when the browser requests them (RFC 4585 §6.2.1). Default `true`; without
-    /// effect if the browser does not offer both.
-    pub repair: bool,
-    /// Time after which a packet is not sent again, because it would come too late. Default [`PLAYOUT_DEADLINE`].
-    pub repair_deadline: TimeDelta,
-    /// The media that come from the browser. Default `None`: none.
-    pub receive: Option<ReceiveConfig>,
+giusto_units::defaults! {
+    /// Configuration of a call.
+    #[derive(Debug, Clone)]
+    pub struct PeerConfig {
+        /// The address of our socket, which the browser can reach.
+        pub address: SocketAddr = address,
+        /// The ECN codepoint of media packets. Default Not-ECT.
+        pub ecn: Ecn = Ecn::NotEct,
+        /// The feedback of the browser. Default `None`: that for which the controller was designed, otherwise any that it accepts.
+        pub feedback: Option<FeedbackKind> = None,
+        /// Whether lost packets are sent again (RFC 4588) when the browser requests them (RFC 4585 §6.2.1). Default `true`; without
+        /// effect if the browser does not offer both.
+        pub repair: bool = true,
+        /// Time after which a packet is not sent again, because it would come too late. Default [`PLAYOUT_DEADLINE`].
+        pub repair_deadline: TimeDelta = PLAYOUT_DEADLINE,
+        /// The media that come from the browser. Default `None`: none.
+        pub receive: Option<ReceiveConfig> = None,
+    }
+    /// The defaults, for a socket that the browser reaches at `address`.
+    pub fn new(address: SocketAddr);
 }
 
 /// The media that come from the browser: one video, in one or several encodings (simulcast, RFC 8853), and Opus if its page sends any.
@@ -67,20 +71,6 @@ pub struct IncomingStream {
     pub kind: Incoming,
     /// Its name among several encodings of the video.
     pub rid: Option<StreamId>,
-}
-
-impl PeerConfig {
-    /// The defaults, for a socket that the browser reaches at `address`.
-    pub const fn new(address: SocketAddr) -> Self {
-        Self {
-            address,
-            ecn: Ecn::NotEct,
-            feedback: None,
-            repair: true,
-            repair_deadline: PLAYOUT_DEADLINE,
-            receive: None,
-        }
-    }
 }
 
 /// The video of a call, and the controller of its rate.

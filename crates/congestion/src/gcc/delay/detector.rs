@@ -25,69 +25,54 @@ use giusto_units::{PeerTimestamp, TimeDelta};
 use super::filter::FilterOutput;
 use crate::target::{Cause, Signal};
 
-/// Condition for over-use and adaptation of the threshold.
-#[derive(Debug, Clone, Copy, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[non_exhaustive]
-pub struct DetectorConfig {
-    /// Initial threshold, in milliseconds. Default 12.5 (draft-ietf-rmcat-gcc-02 §5.4; libwebrtc,
-    /// `trendline_estimator.cc`).
-    pub initial_threshold_ms: f64,
-    /// Minimum threshold, in milliseconds, above 0. Default 6 (same sources).
-    pub min_threshold_ms: f64,
-    /// Maximum threshold, in milliseconds. Default 600 (same sources).
-    pub max_threshold_ms: f64,
-    /// Gain of the threshold per millisecond while the trend is outside the threshold; at least 0. Default
-    /// 0.0087 (libwebrtc, `trendline_estimator.cc`); draft-ietf-rmcat-gcc-02 §5.4: 0.01.
-    pub rise: f64,
-    /// Gain of the threshold per millisecond while the trend is within the threshold; at least 0. Default
-    /// 0.039 (libwebrtc, `trendline_estimator.cc`); draft-ietf-rmcat-gcc-02 §5.4: 0.00018.
-    pub fall: f64,
-    /// A trend that exceeds the threshold by more than this is a spike and does not change the threshold. In
-    /// milliseconds, at least 0. Default 15 (draft-ietf-rmcat-gcc-02 §5.4; libwebrtc,
-    /// `trendline_estimator.cc`).
-    pub spike_ms: f64,
-    /// Maximum time between arrivals that counts for one step of the threshold. Default 100 ms (libwebrtc,
-    /// `trendline_estimator.cc`). The draft has no maximum; this one keeps its `K_u · Δt` at 1 or below.
-    pub longest_step: TimeDelta,
-    /// The trend must be above the threshold for longer than this, measured by departure times. The first
-    /// group counts half. Default 10 ms (libwebrtc, `trendline_estimator.cc`). draft-ietf-rmcat-gcc-02 §5.4
-    /// says "at least" and does not say how the first group counts.
-    pub over_use_time: TimeDelta,
-    /// Minimum number of groups above the threshold. Default 2 (libwebrtc, `trendline_estimator.cc`); the
-    /// draft has no minimum.
-    pub over_use_groups: u32,
-    /// Minimum number of groups that the filter must have processed before a signal is given. Default 2
-    /// (libwebrtc, `trendline_estimator.cc`).
-    pub min_samples: u32,
+giusto_units::defaults! {
+    /// Condition for over-use and adaptation of the threshold.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+    #[non_exhaustive]
+    pub struct DetectorConfig {
+        /// Initial threshold, in milliseconds. Default 12.5 (draft-ietf-rmcat-gcc-02 §5.4; libwebrtc,
+        /// `trendline_estimator.cc`).
+        pub initial_threshold_ms: f64 = 12.5,
+        /// Minimum threshold, in milliseconds, above 0. Default 6 (same sources).
+        pub min_threshold_ms: f64 = 6.0,
+        /// Maximum threshold, in milliseconds. Default 600 (same sources).
+        pub max_threshold_ms: f64 = 600.0,
+        /// Gain of the threshold per millisecond while the trend is outside the threshold; at least 0. Default
+        /// 0.0087 (libwebrtc, `trendline_estimator.cc`); draft-ietf-rmcat-gcc-02 §5.4: 0.01.
+        pub rise: f64 = 0.0087,
+        /// Gain of the threshold per millisecond while the trend is within the threshold; at least 0. Default
+        /// 0.039 (libwebrtc, `trendline_estimator.cc`); draft-ietf-rmcat-gcc-02 §5.4: 0.00018.
+        pub fall: f64 = 0.039,
+        /// A trend that exceeds the threshold by more than this is a spike and does not change the threshold. In
+        /// milliseconds, at least 0. Default 15 (draft-ietf-rmcat-gcc-02 §5.4; libwebrtc,
+        /// `trendline_estimator.cc`).
+        pub spike_ms: f64 = 15.0,
+        /// Maximum time between arrivals that counts for one step of the threshold. Default 100 ms (libwebrtc,
+        /// `trendline_estimator.cc`). The draft has no maximum; this one keeps its `K_u · Δt` at 1 or below.
+        pub longest_step: TimeDelta = TimeDelta::from_millis(100),
+        /// The trend must be above the threshold for longer than this, measured by departure times. The first
+        /// group counts half. Default 10 ms (libwebrtc, `trendline_estimator.cc`). draft-ietf-rmcat-gcc-02 §5.4
+        /// says "at least" and does not say how the first group counts.
+        pub over_use_time: TimeDelta = TimeDelta::from_millis(10),
+        /// Minimum number of groups above the threshold. Default 2 (libwebrtc, `trendline_estimator.cc`); the
+        /// draft has no minimum.
+        pub over_use_groups: u32 = 2,
+        /// Minimum number of groups that the filter must have processed before a signal is given. Default 2
+        /// (libwebrtc, `trendline_estimator.cc`).
+        pub min_samples: u32 = 2,
+    }
 }
 
 impl DetectorConfig {
     /// The constants of libwebrtc.
-    pub const fn libwebrtc() -> Self {
-        Self {
-            initial_threshold_ms: 12.5,
-            min_threshold_ms: 6.0,
-            max_threshold_ms: 600.0,
-            rise: 0.0087,
-            fall: 0.039,
-            spike_ms: 15.0,
-            longest_step: TimeDelta::from_millis(100),
-            over_use_time: TimeDelta::from_millis(10),
-            over_use_groups: 2,
-            min_samples: 2,
-        }
+    pub fn libwebrtc() -> Self {
+        Self::default()
     }
 
     /// The gains of draft-ietf-rmcat-gcc-02 §5.4.
-    pub const fn draft_02() -> Self {
+    pub fn draft_02() -> Self {
         Self { rise: 0.01, fall: 0.000_18, ..Self::libwebrtc() }
-    }
-}
-
-impl Default for DetectorConfig {
-    fn default() -> Self {
-        Self::libwebrtc()
     }
 }
 

@@ -24,51 +24,41 @@
 
 use giusto_units::{DataSize, PeerTimestamp, TimeDelta, Timestamp};
 
-/// How packets are grouped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[non_exhaustive]
-pub struct GroupingConfig {
-    /// A packet sent at most this long after the first packet of a group belongs to the group. Default 5 ms
-    /// (draft-ietf-rmcat-gcc-02 §5.6, `burst_time`; libwebrtc, `delay_based_bwe.cc`).
-    pub send_time: TimeDelta,
-    /// A packet with a lower one-way delay than the previous packet joins its group if it arrives at most
-    /// this long after it. Default 5 ms (libwebrtc, `inter_arrival_delta.cc`); draft-ietf-rmcat-gcc-02 §5.2
-    /// requires *less* than 5 ms.
-    pub burst_gap: TimeDelta,
-    /// It joins only if it arrives less than this time after the first arrival of the group; `None`: always.
-    /// Default 100 ms (libwebrtc, `inter_arrival_delta.cc`); the draft has no such limit.
-    pub burst_duration: Option<TimeDelta>,
-    /// Number of consecutive findings that a group arrived before its predecessor after which everything is
-    /// reset; `None`: never. Default 3 (libwebrtc, `inter_arrival_delta.h`). Not specified in the draft.
-    pub reordered_limit: Option<u32>,
-    /// Everything is reset if the receiver's clock advances by this much more than ours between two groups;
-    /// `None`: never. Default 3 s (libwebrtc, `inter_arrival_delta.h`). Not specified in the draft.
-    pub clock_jump: Option<TimeDelta>,
+giusto_units::defaults! {
+    /// How packets are grouped.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+    #[non_exhaustive]
+    pub struct GroupingConfig {
+        /// A packet sent at most this long after the first packet of a group belongs to the group. Default 5 ms
+        /// (draft-ietf-rmcat-gcc-02 §5.6, `burst_time`; libwebrtc, `delay_based_bwe.cc`).
+        pub send_time: TimeDelta = TimeDelta::from_millis(5),
+        /// A packet with a lower one-way delay than the previous packet joins its group if it arrives at most
+        /// this long after it. Default 5 ms (libwebrtc, `inter_arrival_delta.cc`); draft-ietf-rmcat-gcc-02 §5.2
+        /// requires *less* than 5 ms.
+        pub burst_gap: TimeDelta = TimeDelta::from_millis(5),
+        /// It joins only if it arrives less than this time after the first arrival of the group; `None`: always.
+        /// Default 100 ms (libwebrtc, `inter_arrival_delta.cc`); the draft has no such limit.
+        pub burst_duration: Option<TimeDelta> = Some(TimeDelta::from_millis(100)),
+        /// Number of consecutive findings that a group arrived before its predecessor after which everything is
+        /// reset; `None`: never. Default 3 (libwebrtc, `inter_arrival_delta.h`). Not specified in the draft.
+        pub reordered_limit: Option<u32> = Some(3),
+        /// Everything is reset if the receiver's clock advances by this much more than ours between two groups;
+        /// `None`: never. Default 3 s (libwebrtc, `inter_arrival_delta.h`). Not specified in the draft.
+        pub clock_jump: Option<TimeDelta> = Some(TimeDelta::from_seconds(3)),
+    }
 }
 
 impl GroupingConfig {
     /// The constants of libwebrtc.
-    pub const fn libwebrtc() -> Self {
-        Self {
-            send_time: TimeDelta::from_millis(5),
-            burst_gap: TimeDelta::from_millis(5),
-            burst_duration: Some(TimeDelta::from_millis(100)),
-            reordered_limit: Some(3),
-            clock_jump: Some(TimeDelta::from_seconds(3)),
-        }
+    pub fn libwebrtc() -> Self {
+        Self::default()
     }
 
     /// The rules of draft-ietf-rmcat-gcc-02 §5.2, with libwebrtc's resets. Without resets, a clock that is
     /// set back once would disable the estimator until it has caught up.
-    pub const fn draft_02() -> Self {
+    pub fn draft_02() -> Self {
         Self { burst_gap: TimeDelta::from_nanos(4_999_999), burst_duration: None, ..Self::libwebrtc() }
-    }
-}
-
-impl Default for GroupingConfig {
-    fn default() -> Self {
-        Self::libwebrtc()
     }
 }
 

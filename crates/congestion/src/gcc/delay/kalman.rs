@@ -37,59 +37,46 @@ use super::{
     grouping::GroupDelta,
 };
 
-/// The constants of the filter.
-#[derive(Debug, Clone, Copy, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[non_exhaustive]
-pub struct KalmanConfig {
-    /// Variance of the random walk of the mean per group, in ms², above 0. Default 1e-3
-    /// (draft-ietf-rmcat-gcc-02 §5.3).
-    pub process_variance: f64,
-    /// Variance of the initial estimate, in ms², at least 0. Default 0.1 (draft-ietf-rmcat-gcc-02 §5.6).
-    pub initial_error_variance: f64,
-    /// Initial variance of the noise, in ms². Default 1: the draft specifies none, and this is its minimum.
-    pub initial_noise_variance: f64,
-    /// Minimum variance of the noise, in ms², above 0. Default 1 (draft-ietf-rmcat-gcc-02 §5.3).
-    pub min_noise_variance: f64,
-    /// Weight of a group in the variance of the noise, at 30 groups per second: above 0, below 1. Default
-    /// 0.001; draft-ietf-rmcat-gcc-02 §5.3 gives 0.001 to 0.1. With a larger value, a ramp counts as noise,
-    /// the estimate becomes slow, and over-use is signalled seconds after the ramp has ended.
-    pub noise_smoothing: f64,
-    /// Limit of a deviation for the variance of the noise, in standard deviations, above 0. Default 3
-    /// (draft-ietf-rmcat-gcc-02 §5.3).
-    pub outlier_deviations: f64,
-    /// Number of groups over which the highest rate is determined, at least 1. Default 60: the draft
-    /// specifies none; this is libwebrtc's (`overuse_estimator.cc`).
-    pub rate_history: usize,
-    /// The estimate is multiplied by the number of groups processed, up to this number; `None`: no
-    /// multiplication. Default `None` (draft-ietf-rmcat-gcc-02 §5.4); libwebrtc, `overuse_detector.cc`: 60.
-    pub amplification: Option<u32>,
+giusto_units::defaults! {
+    /// The constants of the filter.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+    #[non_exhaustive]
+    pub struct KalmanConfig {
+        /// Variance of the random walk of the mean per group, in ms², above 0. Default 1e-3
+        /// (draft-ietf-rmcat-gcc-02 §5.3).
+        pub process_variance: f64 = 1e-3,
+        /// Variance of the initial estimate, in ms², at least 0. Default 0.1 (draft-ietf-rmcat-gcc-02 §5.6).
+        pub initial_error_variance: f64 = 0.1,
+        /// Initial variance of the noise, in ms². Default 1: the draft specifies none, and this is its minimum.
+        pub initial_noise_variance: f64 = 1.0,
+        /// Minimum variance of the noise, in ms², above 0. Default 1 (draft-ietf-rmcat-gcc-02 §5.3).
+        pub min_noise_variance: f64 = 1.0,
+        /// Weight of a group in the variance of the noise, at 30 groups per second: above 0, below 1. Default
+        /// 0.001; draft-ietf-rmcat-gcc-02 §5.3 gives 0.001 to 0.1. With a larger value, a ramp counts as noise,
+        /// the estimate becomes slow, and over-use is signalled seconds after the ramp has ended.
+        pub noise_smoothing: f64 = 0.001,
+        /// Limit of a deviation for the variance of the noise, in standard deviations, above 0. Default 3
+        /// (draft-ietf-rmcat-gcc-02 §5.3).
+        pub outlier_deviations: f64 = 3.0,
+        /// Number of groups over which the highest rate is determined, at least 1. Default 60: the draft
+        /// specifies none; this is libwebrtc's (`overuse_estimator.cc`).
+        pub rate_history: usize = 60,
+        /// The estimate is multiplied by the number of groups processed, up to this number; `None`: no
+        /// multiplication. Default `None` (draft-ietf-rmcat-gcc-02 §5.4); libwebrtc, `overuse_detector.cc`: 60.
+        pub amplification: Option<u32> = None,
+    }
 }
 
 impl KalmanConfig {
     /// The draft as published.
-    pub const fn draft_02() -> Self {
-        Self {
-            process_variance: 1e-3,
-            initial_error_variance: 0.1,
-            initial_noise_variance: 1.0,
-            min_noise_variance: 1.0,
-            noise_smoothing: 0.001,
-            outlier_deviations: 3.0,
-            rate_history: 60,
-            amplification: None,
-        }
+    pub fn draft_02() -> Self {
+        Self::default()
     }
 
     /// The draft, with libwebrtc's amplification of min(n, 60).
-    pub const fn amplified() -> Self {
+    pub fn amplified() -> Self {
         Self { amplification: Some(60), ..Self::draft_02() }
-    }
-}
-
-impl Default for KalmanConfig {
-    fn default() -> Self {
-        Self::draft_02()
     }
 }
 

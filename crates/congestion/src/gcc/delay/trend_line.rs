@@ -24,31 +24,27 @@ use super::{
     grouping::GroupDelta,
 };
 
-/// Configuration of the fit.
-#[derive(Debug, Clone, Copy, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[non_exhaustive]
-pub struct TrendLineConfig {
-    /// Number of groups in the window, at least 2. Default 20 (libwebrtc, `trendline_estimator.h`).
-    pub window: usize,
-    /// Smoothing factor of the delay: the share of the previous value, 0 to below 1. Default 0.9 (libwebrtc,
-    /// `trendline_estimator.cc`).
-    pub smoothing: f64,
-    /// Factor on the slope, above 0, in milliseconds. Default 4 (libwebrtc, `trendline_estimator.cc`).
-    pub gain: f64,
-    /// The slope is also multiplied by the number of groups processed, up to this number; `None`: by 1.
-    /// Default 60 (libwebrtc, `trendline_estimator.cc`).
-    pub amplification: Option<u32>,
-}
-
-impl Default for TrendLineConfig {
-    fn default() -> Self {
-        Self { window: 20, smoothing: 0.9, gain: 4.0, amplification: Some(60) }
+giusto_units::defaults! {
+    /// Configuration of the fit.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+    #[non_exhaustive]
+    pub struct TrendLineConfig {
+        /// Number of groups in the window, at least 2. Default 20 (libwebrtc, `trendline_estimator.h`).
+        pub window: usize = 20,
+        /// Smoothing factor of the delay: the share of the previous value, 0 to below 1. Default 0.9 (libwebrtc,
+        /// `trendline_estimator.cc`).
+        pub smoothing: f64 = 0.9,
+        /// Factor on the slope, above 0, in milliseconds. Default 4 (libwebrtc, `trendline_estimator.cc`).
+        pub gain: f64 = 4.0,
+        /// The slope is also multiplied by the number of groups processed, up to this number; `None`: by 1.
+        /// Default 60 (libwebrtc, `trendline_estimator.cc`).
+        pub amplification: Option<u32> = Some(60),
     }
 }
 
 /// A line through the smoothed delays of the latest groups.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct TrendLine {
     config: TrendLineConfig,
     accumulated_ms: f64,
@@ -69,15 +65,7 @@ impl TrendLine {
     /// A filter without groups. A window below 2 counts as 2.
     pub(super) fn new(config: TrendLineConfig) -> Self {
         let config = TrendLineConfig { window: config.window.max(2), ..config };
-        Self {
-            config,
-            accumulated_ms: 0.0,
-            smoothed_ms: 0.0,
-            origin: None,
-            times: Vec::new(),
-            delays: Vec::new(),
-            output: FilterOutput::default(),
-        }
+        Self { config, ..Self::default() }
     }
 
     /// Processes one delay variation.

@@ -40,71 +40,55 @@ pub enum Increase {
     },
 }
 
-/// Configuration of the threshold rule on the losses of receiver reports.
-#[derive(Debug, Clone, Copy, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[non_exhaustive]
-pub struct ReportConfig {
-    /// Loss ratio up to which the rate grows: 0 to 1. Both sources: 0.02.
-    pub low_loss: f64,
-    /// Whether the rate grows at a loss ratio of exactly `low_loss`. The draft says "less than 2%": `false`.
-    /// libwebrtc: `true`.
-    pub low_loss_inclusive: bool,
-    /// Loss ratio above which the rate falls: 0 to 1. Both sources: 0.1.
-    pub high_loss: f64,
-    /// How the rate grows.
-    pub increase: Increase,
-    /// Strength of a decrease, 0 to 1: the rate becomes `rate * (1 - decrease * loss)`. Both sources: 0.5.
-    pub decrease: f64,
-    /// Minimum time between two decreases, without the RTT. The draft has none; libwebrtc: 300 ms.
-    pub decrease_interval: TimeDelta,
-    /// Whether the RTT is added to `decrease_interval`. The draft: `false`; libwebrtc: `true`.
-    pub decrease_waits_rtt: bool,
-    /// Minimum number of packets: reports are accumulated until they cover this many. The draft has no
-    /// minimum (1); libwebrtc: 20.
-    pub min_packets: u64,
-    /// Number of steps of the loss ratio: it is rounded down to a multiple of one over this, and is less than
-    /// 1. `None`: it is exact. libwebrtc: 256, as in receiver reports (RFC 3550 §6.4.1).
-    pub loss_steps: Option<u32>,
-    /// Time without a report after which the rate is no longer changed. libwebrtc: 6 s, 1.2 times the longest
-    /// report interval that it expects. The draft acts on reports only and needs none.
-    pub report_valid: TimeDelta,
-    /// Time after the first report during which, without loss, the rate follows the delay-based rate upwards.
-    /// The draft: none; libwebrtc: 2 s.
-    pub start_phase: TimeDelta,
-    /// Whether the delay-based rate also limits the stored rate, rather than only the resulting target. The
-    /// draft (§6) takes the minimum of two independent estimates: `false`, so that this one rises to its
-    /// limit during a long time without loss. libwebrtc: `true`.
-    pub capped_by_delay: bool,
-    /// Minimum rate. libwebrtc (`bwe_defines.h`): 5 kbit/s; the draft specifies none.
-    pub min: DataRate,
-    /// Maximum rate. libwebrtc: 1 Gbit/s; the draft specifies none.
-    pub max: DataRate,
+giusto_units::defaults! {
+    /// Configuration of the threshold rule on the losses of receiver reports.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+    #[non_exhaustive]
+    pub struct ReportConfig {
+        /// Loss ratio up to which the rate grows: 0 to 1. Both sources: 0.02.
+        pub low_loss: f64 = 0.02,
+        /// Whether the rate grows at a loss ratio of exactly `low_loss`. The draft says "less than 2%": `false`.
+        /// libwebrtc: `true`.
+        pub low_loss_inclusive: bool = false,
+        /// Loss ratio above which the rate falls: 0 to 1. Both sources: 0.1.
+        pub high_loss: f64 = 0.1,
+        /// How the rate grows.
+        pub increase: Increase = Increase::PerReport { factor: 1.05, plus: DataRate::ZERO },
+        /// Strength of a decrease, 0 to 1: the rate becomes `rate * (1 - decrease * loss)`. Both sources: 0.5.
+        pub decrease: f64 = 0.5,
+        /// Minimum time between two decreases, without the RTT. The draft has none; libwebrtc: 300 ms.
+        pub decrease_interval: TimeDelta = TimeDelta::ZERO,
+        /// Whether the RTT is added to `decrease_interval`. The draft: `false`; libwebrtc: `true`.
+        pub decrease_waits_rtt: bool = false,
+        /// Minimum number of packets: reports are accumulated until they cover this many. The draft has no
+        /// minimum (1); libwebrtc: 20.
+        pub min_packets: u64 = 1,
+        /// Number of steps of the loss ratio: it is rounded down to a multiple of one over this, and is less than
+        /// 1. `None`: it is exact. libwebrtc: 256, as in receiver reports (RFC 3550 §6.4.1).
+        pub loss_steps: Option<u32> = None,
+        /// Time without a report after which the rate is no longer changed. libwebrtc: 6 s, 1.2 times the longest
+        /// report interval that it expects. The draft acts on reports only and needs none.
+        pub report_valid: TimeDelta = TimeDelta::MAX,
+        /// Time after the first report during which, without loss, the rate follows the delay-based rate upwards.
+        /// The draft: none; libwebrtc: 2 s.
+        pub start_phase: TimeDelta = TimeDelta::ZERO,
+        /// Whether the delay-based rate also limits the stored rate, rather than only the resulting target. The
+        /// draft (§6) takes the minimum of two independent estimates: `false`, so that this one rises to its
+        /// limit during a long time without loss. libwebrtc: `true`.
+        pub capped_by_delay: bool = false,
+        /// Minimum rate. libwebrtc (`bwe_defines.h`): 5 kbit/s; the draft specifies none.
+        pub min: DataRate = DataRate::from_bps(5_000),
+        /// Maximum rate. libwebrtc: 1 Gbit/s; the draft specifies none.
+        pub max: DataRate = DataRate::from_bps(1_000_000_000),
+    }
+    /// The draft §6.
+    pub fn draft();
 }
 
 impl ReportConfig {
-    /// The draft §6.
-    pub const fn draft() -> Self {
-        Self {
-            low_loss: 0.02,
-            low_loss_inclusive: false,
-            high_loss: 0.1,
-            increase: Increase::PerReport { factor: 1.05, plus: DataRate::ZERO },
-            decrease: 0.5,
-            decrease_interval: TimeDelta::ZERO,
-            decrease_waits_rtt: false,
-            min_packets: 1,
-            loss_steps: None,
-            report_valid: TimeDelta::MAX,
-            start_phase: TimeDelta::ZERO,
-            capped_by_delay: false,
-            min: DataRate::from_bps(5_000),
-            max: DataRate::from_bps(1_000_000_000),
-        }
-    }
-
     /// libwebrtc's `send_side_bandwidth_estimation.cc`.
-    pub const fn libwebrtc() -> Self {
+    pub fn libwebrtc() -> Self {
         Self {
             low_loss_inclusive: true,
             increase: Increase::OfRecentMin {
@@ -137,7 +121,7 @@ const RESOLUTION: TimeDelta = TimeDelta::from_millis(1);
 /// Loss-based rate control by thresholds.
 ///
 /// Calls in any order are safe; time that runs backwards counts as no time.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct ByReport {
     config: ReportConfig,
     rate: DataRate,
@@ -165,24 +149,7 @@ pub(crate) struct ByReport {
 impl ByReport {
     /// Starts at `rate`, within the limits of `config`.
     pub(crate) fn new(config: ReportConfig, rate: DataRate) -> Self {
-        let mut this = Self {
-            config,
-            rate,
-            delay_based: None,
-            rtt: TimeDelta::ZERO,
-            now: Timestamp::ZERO,
-            loss: 0.0,
-            gathered_expected: 0,
-            gathered_lost: 0.0,
-            first_report: None,
-            last_loss: None,
-            last_decrease: None,
-            may_decrease: false,
-            may_increase: false,
-            recent: VecDeque::new(),
-            cause: None,
-            tcp_friendly: false,
-        };
+        let mut this = Self { config, rate, ..Self::default() };
         this.move_to(rate);
         this
     }

@@ -37,7 +37,7 @@ giusto_units::defaults! {
 ///
 /// One-way delays are compared with the lowest of the last 30 to 60 s, so neither clocks need to agree nor
 /// does their drift matter.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct StandingQueue {
     config: StandingQueueConfig,
     clock: Forward,
@@ -64,16 +64,7 @@ struct Window {
 impl StandingQueue {
     /// A detector without packets.
     pub(crate) fn new(config: StandingQueueConfig) -> Self {
-        Self {
-            config,
-            clock: Forward::default(),
-            since: None,
-            window: Window::default(),
-            lowest: [None; 2],
-            period: Timestamp::ZERO,
-            detections: 0,
-            full: None,
-        }
+        Self { config, ..Self::default() }
     }
 
     /// Processes the packets of one feedback message.

@@ -4,25 +4,21 @@ use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
 use crate::gcc::arithmetic::{Forward, scaled};
 
-/// How an application-limited sender is recognised. The defaults are libwebrtc's (`goog_cc/alr_detector.h`,
-/// `pacing/interval_budget.cc`).
-#[derive(Debug, Clone, Copy, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[non_exhaustive]
-pub struct ApplicationLimitedConfig {
-    /// Share of the estimate at which the budget fills. Default 0.65.
-    pub share: f64,
-    /// Size of the budget, positive and negative, in time at that rate. Default 500 ms.
-    pub window: TimeDelta,
-    /// Share of a full budget above which the sender is application-limited. Default 0.8.
-    pub start: f64,
-    /// Share below which it is no longer application-limited. Default 0.5.
-    pub stop: f64,
-}
-
-impl Default for ApplicationLimitedConfig {
-    fn default() -> Self {
-        Self { share: 0.65, window: TimeDelta::from_millis(500), start: 0.8, stop: 0.5 }
+giusto_units::defaults! {
+    /// How an application-limited sender is recognised. The defaults are libwebrtc's (`goog_cc/alr_detector.h`,
+    /// `pacing/interval_budget.cc`).
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+    #[non_exhaustive]
+    pub struct ApplicationLimitedConfig {
+        /// Share of the estimate at which the budget fills. Default 0.65.
+        pub share: f64 = 0.65,
+        /// Size of the budget, positive and negative, in time at that rate. Default 500 ms.
+        pub window: TimeDelta = TimeDelta::from_millis(500),
+        /// Share of a full budget above which the sender is application-limited. Default 0.8.
+        pub start: f64 = 0.8,
+        /// Share below which it is no longer application-limited. Default 0.5.
+        pub stop: f64 = 0.5,
     }
 }
 
@@ -33,7 +29,7 @@ impl Default for ApplicationLimitedConfig {
 /// is sent, so a pause has an effect with the packet that ends it. The budget is computed in exact time.
 /// libwebrtc truncates each gap between two packets to whole milliseconds, so a sender of more than 1000
 /// packets per second never fills the budget.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct ApplicationLimited {
     config: ApplicationLimitedConfig,
     clock: Forward,
@@ -47,14 +43,7 @@ pub(crate) struct ApplicationLimited {
 impl ApplicationLimited {
     /// Not application-limited, without an estimate.
     pub(crate) fn new(config: ApplicationLimitedConfig) -> Self {
-        Self {
-            config,
-            clock: Forward::default(),
-            target: DataRate::ZERO,
-            budget: 0.0,
-            last_sent: None,
-            since: None,
-        }
+        Self { config, ..Self::default() }
     }
 
     /// Sets the estimate of the permitted rate.

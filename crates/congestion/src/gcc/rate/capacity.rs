@@ -2,25 +2,21 @@
 
 use giusto_units::{DataRate, math};
 
-/// Configuration of the estimate of the path's capacity. The defaults are libwebrtc's (`goog_cc/link_capacity_estimator.cc`).
-#[derive(Debug, Clone, Copy, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[non_exhaustive]
-pub struct CapacityConfig {
-    /// Weight of the received rate at over-use, 0 to 1. Default 0.05.
-    pub over_use_weight: f64,
-    /// Minimum of variance over mean, in kbit/s. Default 0.4: a deviation of 14 kbit/s at 500 kbit/s. Also
-    /// the initial value.
-    pub min_variance: f64,
-    /// Maximum of variance over mean, in kbit/s. Default 2.5: a deviation of 35 kbit/s at 500 kbit/s.
-    pub max_variance: f64,
-    /// Distance from the mean that counts as near, in deviations. Default 3.
-    pub deviations: f64,
-}
-
-impl Default for CapacityConfig {
-    fn default() -> Self {
-        Self { over_use_weight: 0.05, min_variance: 0.4, max_variance: 2.5, deviations: 3.0 }
+giusto_units::defaults! {
+    /// Configuration of the estimate of the path's capacity. The defaults are libwebrtc's (`goog_cc/link_capacity_estimator.cc`).
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+    #[non_exhaustive]
+    pub struct CapacityConfig {
+        /// Weight of the received rate at over-use, 0 to 1. Default 0.05.
+        pub over_use_weight: f64 = 0.05,
+        /// Minimum of variance over mean, in kbit/s. Default 0.4: a deviation of 14 kbit/s at 500 kbit/s. Also
+        /// the initial value.
+        pub min_variance: f64 = 0.4,
+        /// Maximum of variance over mean, in kbit/s. Default 2.5: a deviation of 35 kbit/s at 500 kbit/s.
+        pub max_variance: f64 = 2.5,
+        /// Distance from the mean that counts as near, in deviations. Default 3.
+        pub deviations: f64 = 3.0,
     }
 }
 

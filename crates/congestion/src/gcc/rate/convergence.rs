@@ -2,23 +2,19 @@
 
 use giusto_units::{DataRate, math};
 
-/// When the rate is near the one at which the path was full. The defaults are those of draft-ietf-rmcat-gcc-02 §5.5.
-#[derive(Debug, Clone, Copy, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[non_exhaustive]
-pub struct ConvergenceConfig {
-    /// Weight of the old mean at a new sample, 0 to 1. Default 0.95 (§5.5: "smoothing factor").
-    pub smoothing: f64,
-    /// Distance from the mean that counts as near, in deviations. Default 3 (§5.5).
-    pub deviations: f64,
-    /// Number of samples from which the statistics are valid. Default 2: the draft requires "valid estimates"
-    /// without a definition; one sample has no deviation.
-    pub samples: u32,
-}
-
-impl Default for ConvergenceConfig {
-    fn default() -> Self {
-        Self { smoothing: 0.95, deviations: 3.0, samples: 2 }
+giusto_units::defaults! {
+    /// When the rate is near the one at which the path was full. The defaults are those of draft-ietf-rmcat-gcc-02 §5.5.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+    #[non_exhaustive]
+    pub struct ConvergenceConfig {
+        /// Weight of the old mean at a new sample, 0 to 1. Default 0.95 (§5.5: "smoothing factor").
+        pub smoothing: f64 = 0.95,
+        /// Distance from the mean that counts as near, in deviations. Default 3 (§5.5).
+        pub deviations: f64 = 3.0,
+        /// Number of samples from which the statistics are valid. Default 2: the draft requires "valid estimates"
+        /// without a definition; one sample has no deviation.
+        pub samples: u32 = 2,
     }
 }
 

@@ -50,39 +50,43 @@ impl ProbeOutcome {
     }
 }
 
-/// Decides when to probe, and at what rate (libwebrtc's `goog_cc/probe_controller.cc`;
-/// draft-ietf-rmcat-gcc-02 has no probes).
-///
-/// | occasion | rate |
-/// |---|---|
-/// | [the start](Self::start) | 3 and 6 times the start rate |
-/// | a result above 0.7 of the probe's rate | twice the result, repeatedly |
-/// | the sender is application-limited (opt-in) | twice the estimate, every 5 s |
-/// | a higher allocation while application-limited | once and twice the allocation, up to twice the estimate |
-/// | the end of a drop below 0.66 within the last 5 s, while or shortly after being application-limited | 0.85 of the rate before |
-/// | a higher maximum rate | the maximum rate |
-///
-/// No cluster is faster than the maximum rate or twice the allocated rate. Features of libwebrtc that only
-/// field trials enable are not implemented.
-#[derive(Debug, Clone)]
-pub(crate) struct Probing {
-    config: ProbingConfig,
-    clock: Forward,
-    state: State,
-    constraint: Constraint,
-    /// Zero before [`start`](Self::start).
-    estimate: DataRate,
-    max: DataRate,
-    allocated: Option<DataRate>,
-    probed: Option<Timestamp>,
-    repeat_until: Option<Timestamp>,
-    limited_since: Option<Timestamp>,
-    limited_until: Option<Timestamp>,
-    drop: Drop,
-    /// Whether the current suppression has already been returned.
-    is_suppression_reported: bool,
-    clusters: u32,
-    queue: VecDeque<Probe>,
+giusto_units::defaults! {
+    /// Decides when to probe, and at what rate (libwebrtc's `goog_cc/probe_controller.cc`;
+    /// draft-ietf-rmcat-gcc-02 has no probes).
+    ///
+    /// | occasion | rate |
+    /// |---|---|
+    /// | [the start](Self::start) | 3 and 6 times the start rate |
+    /// | a result above 0.7 of the probe's rate | twice the result, repeatedly |
+    /// | the sender is application-limited (opt-in) | twice the estimate, every 5 s |
+    /// | a higher allocation while application-limited | once and twice the allocation, up to twice the estimate |
+    /// | the end of a drop below 0.66 within the last 5 s, while or shortly after being application-limited | 0.85 of the rate before |
+    /// | a higher maximum rate | the maximum rate |
+    ///
+    /// No cluster is faster than the maximum rate or twice the allocated rate. Features of libwebrtc that only
+    /// field trials enable are not implemented.
+    #[derive(Debug, Clone)]
+    pub(crate) struct Probing {
+        config: ProbingConfig = config,
+        clock: Forward = Forward::default(),
+        state: State = State::Beginning,
+        constraint: Constraint = Constraint::None,
+        /// Zero before [`start`](Self::start).
+        estimate: DataRate = DataRate::ZERO,
+        max: DataRate = config.max,
+        allocated: Option<DataRate> = None,
+        probed: Option<Timestamp> = None,
+        repeat_until: Option<Timestamp> = None,
+        limited_since: Option<Timestamp> = None,
+        limited_until: Option<Timestamp> = None,
+        drop: Drop = Drop::default(),
+        /// Whether the current suppression has already been returned.
+        is_suppression_reported: bool = false,
+        clusters: u32 = 0,
+        queue: VecDeque<Probe> = VecDeque::with_capacity(QUEUE),
+    }
+    /// A controller without state. The maximum rate is the configured default.
+    pub(crate) fn new(config: ProbingConfig);
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -106,27 +110,6 @@ struct Drop {
 const QUEUE: usize = 8;
 
 impl Probing {
-    /// A controller without state. The maximum rate is the configured default.
-    pub(crate) fn new(config: ProbingConfig) -> Self {
-        Self {
-            config,
-            clock: Forward::default(),
-            state: State::Beginning,
-            constraint: Constraint::None,
-            estimate: DataRate::ZERO,
-            max: config.max,
-            allocated: None,
-            probed: None,
-            repeat_until: None,
-            limited_since: None,
-            limited_until: None,
-            drop: Drop::default(),
-            is_suppression_reported: false,
-            clusters: 0,
-            queue: VecDeque::with_capacity(QUEUE),
-        }
-    }
-
     /// Starts probing on an available path. Sending begins at the rate `start`; `max` is the maximum rate
     /// (`None`: the configured default).
     ///

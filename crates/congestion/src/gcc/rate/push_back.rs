@@ -33,7 +33,7 @@ giusto_units::defaults! {
 /// before. With each event the permitted share of the target changes: × 0.9 if more than 1.5 windows are in
 /// flight, × 0.95 above one window, × 1.05 below, and 1 below a tenth. The target itself does not change; frames are
 /// dropped instead, at most every second one.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct PushBack {
     config: PushBackConfig,
     clock: Forward,
@@ -53,16 +53,7 @@ const MAX_INTERVALS: u32 = 100;
 impl PushBack {
     /// Without feedback there is no window.
     pub(crate) fn new(config: PushBackConfig) -> Self {
-        Self {
-            config,
-            clock: Forward::default(),
-            rtts: VecDeque::new(),
-            shortest_rtt: None,
-            window: None,
-            in_flight: DataSize::ZERO,
-            share: 1.0,
-            processed: None,
-        }
+        Self { config, share: 1.0, ..Self::default() }
     }
 
     /// Handles a sent packet; `in_flight` includes it.

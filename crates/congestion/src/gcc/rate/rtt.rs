@@ -31,7 +31,7 @@ giusto_units::defaults! {
 ///
 /// The RTT is that of the last feedback plus the time for which packets have been sent since. While nothing
 /// is sent, no feedback is missing.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct RttBackOff {
     config: RttConfig,
     clock: Forward,
@@ -45,14 +45,7 @@ pub(crate) struct RttBackOff {
 impl RttBackOff {
     /// A controller before the first packet.
     pub(crate) fn new(config: RttConfig) -> Self {
-        Self {
-            config,
-            clock: Forward::default(),
-            rtt: TimeDelta::ZERO,
-            feedback_at: None,
-            sent: Timestamp::ZERO,
-            lowered: None,
-        }
+        Self { config, ..Self::default() }
     }
 
     /// Sets the minimum rate after a step.
@@ -112,12 +105,6 @@ impl RttBackOff {
     pub(crate) fn next_timeout(&self) -> Option<Timestamp> {
         let due = self.lowered.map_or(self.sent, |lowered| lowered + self.config.interval);
         self.is_too_long().then_some(due)
-    }
-}
-
-impl Default for RttBackOff {
-    fn default() -> Self {
-        Self::new(RttConfig::default())
     }
 }
 

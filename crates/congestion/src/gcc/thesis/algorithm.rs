@@ -271,35 +271,25 @@ impl Thesis {
     }
 }
 
-/// Converts delays to a signal.
-#[derive(Debug, Clone)]
-struct Delay {
-    filter: KalmanTwoState,
-    detector: Detector,
-    received: WindowedRate,
-    /// The last packet that arrived: send time, arrival time, size.
-    last: Option<(Timestamp, PeerTimestamp, DataSize)>,
-    /// The last difference, used for lost packets.
-    delta: Option<GroupDelta>,
-    trend: f64,
-    signal: Signal,
-    over_uses: u64,
+giusto_units::defaults! {
+    /// Converts delays to a signal.
+    #[derive(Debug, Clone)]
+    struct Delay {
+        filter: KalmanTwoState = KalmanTwoState::new(config.filter),
+        detector: Detector = Detector::new(config.detector),
+        received: WindowedRate = WindowedRate::new(config.window),
+        /// The last packet that arrived: send time, arrival time, size.
+        last: Option<(Timestamp, PeerTimestamp, DataSize)> = None,
+        /// The last difference, used for lost packets.
+        delta: Option<GroupDelta> = None,
+        trend: f64 = 0.0,
+        signal: Signal = Signal::Normal,
+        over_uses: u64 = 0,
+    }
+    fn new(config: &ThesisConfig);
 }
 
 impl Delay {
-    fn new(config: &ThesisConfig) -> Self {
-        Self {
-            filter: KalmanTwoState::new(config.filter),
-            detector: Detector::new(config.detector),
-            received: WindowedRate::new(config.window),
-            last: None,
-            delta: None,
-            trend: 0.0,
-            signal: Signal::Normal,
-            over_uses: 0,
-        }
-    }
-
     fn on_packet(&mut self, packet: &PacketReport) {
         let (sent, size) = (packet.sent.at, packet.sent.size);
         let delta = match packet.arrival {

@@ -17,40 +17,29 @@ const SLOWED: f64 = 5.0;
 const ENOUGH: f64 = 0.2;
 const RECOVERY: f64 = 0.9;
 
-/// The media rate, in bit/s. The draft calls it a scale factor, for a source whose frames are scaled by it
-/// (§5).
-#[derive(Debug, Clone)]
-pub(super) struct MediaRate {
-    config: Config,
-    min: f64,
-    max: f64,
-    rate: f64,
-    ages: VecDeque<f64>,
-    /// Mean age at the latest adjustment.
-    age: f64,
-    /// `rampUpSlowDown`.
-    slowed: f64,
-    adjusted: Option<Timestamp>,
-    /// Whether a packet was sent since then.
-    used: bool,
+giusto_units::defaults! {
+    /// The media rate, in bit/s. The draft calls it a scale factor, for a source whose frames are scaled by it
+    /// (§5).
+    #[derive(Debug, Clone)]
+    pub(super) struct MediaRate {
+        config: Config = config,
+        min: f64 = limits.0,
+        max: f64 = limits.1,
+        rate: f64 = rate,
+        ages: VecDeque<f64> = VecDeque::new(),
+        /// Mean age at the latest adjustment.
+        age: f64 = 0.0,
+        /// `rampUpSlowDown`.
+        slowed: f64 = 1.0,
+        adjusted: Option<Timestamp> = None,
+        /// Whether a packet was sent since then.
+        used: bool = false,
+    }
+    /// Starts at `rate`, between `min` and `max`.
+    pub(super) fn new(config: Config, limits: (f64, f64), rate: f64);
 }
 
 impl MediaRate {
-    /// Starts at `rate`, between `min` and `max`.
-    pub(super) fn new(config: Config, limits: (f64, f64), rate: f64) -> Self {
-        Self {
-            config,
-            min: limits.0,
-            max: limits.1,
-            rate,
-            ages: VecDeque::new(),
-            age: 0.0,
-            slowed: 1.0,
-            adjusted: None,
-            used: false,
-        }
-    }
-
     /// Sets the rate and its limits.
     pub(super) fn set(&mut self, limits: (f64, f64), rate: f64) {
         (self.min, self.max) = limits;

@@ -16,7 +16,7 @@ const SLOWEST: f64 = 0.2;
 const USED: f64 = 0.8;
 
 /// The media rate, in bit/s.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct MediaRate {
     config: Config,
     min: f64,
@@ -61,21 +61,7 @@ pub(super) enum Moved {
 impl MediaRate {
     /// Starts at `target`, between `min` and `max`.
     pub(super) fn new(config: Config, limits: (f64, f64), target: f64) -> Self {
-        Self {
-            config,
-            min: limits.0,
-            max: limits.1,
-            target,
-            inflection: 1.0,
-            risen: true,
-            begun: None,
-            sent: DataSize::ZERO,
-            acknowledged: DataSize::ZERO,
-            waiting: DataSize::ZERO,
-            min_waiting: None,
-            stalled: false,
-            media: VecDeque::new(),
-        }
+        Self { config, min: limits.0, max: limits.1, target, inflection: 1.0, risen: true, ..Self::default() }
     }
 
     /// Applies new limits to the rate.

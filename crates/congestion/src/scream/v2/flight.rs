@@ -3,7 +3,7 @@
 use giusto_units::{DataSize, TimeDelta, Timestamp};
 
 /// The smoothed RTT, the maximum bytes in flight, and the received rate.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Flight {
     /// In seconds. `None` before the first sample.
     rtt: Option<f64>,
@@ -25,15 +25,7 @@ const SHORTEST: f64 = 0.001;
 impl Flight {
     /// Before the first packet. The initial RTT is `presumed`.
     pub(super) fn new(presumed: TimeDelta) -> Self {
-        Self {
-            rtt: None,
-            presumed,
-            max: [DataSize::ZERO; 2],
-            round: None,
-            arrived: DataSize::ZERO,
-            since: None,
-            rate: 0.0,
-        }
+        Self { presumed, max: [DataSize::ZERO; 2], ..Self::default() }
     }
 
     /// Sets the bytes in flight. Returns whether a round trip has ended.

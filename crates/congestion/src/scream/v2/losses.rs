@@ -34,7 +34,7 @@ giusto_units::defaults! {
 const MAX: usize = 1024;
 
 /// Missing packets, and the loss rate.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Losses {
     config: LossesConfig,
     /// Packets that may still arrive, and since when they have been missing.
@@ -50,14 +50,7 @@ pub(super) struct Losses {
 impl Losses {
     /// No packets are missing.
     pub(super) fn new(config: LossesConfig) -> Self {
-        Self {
-            config,
-            missing: VecDeque::new(),
-            given_up: VecDeque::new(),
-            highest: None,
-            window: TimeDelta::ZERO,
-            rate: 0.0,
-        }
+        Self { config, ..Self::default() }
     }
 
     /// Handles a packet that is reported as not received.

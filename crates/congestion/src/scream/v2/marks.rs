@@ -2,22 +2,18 @@
 
 use giusto_units::{TimeDelta, Timestamp};
 
-/// Configuration of the share of marked packets.
-#[derive(Debug, Clone, Copy, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[non_exhaustive]
-pub struct MarksConfig {
-    /// Gain of an increase of the average. Default 1/8 (§"Receiving ECN-CE for L4S", `L4S_AVG_G_UP`).
-    pub up: f64,
-    /// Gain of a decrease. Default 1/128 (`L4S_AVG_G_DOWN`).
-    pub down: f64,
-    /// Minimum update interval, or one RTT if that is shorter. Default 10 ms (same section).
-    pub interval: TimeDelta,
-}
-
-impl Default for MarksConfig {
-    fn default() -> Self {
-        Self { up: 1.0 / 8.0, down: 1.0 / 128.0, interval: TimeDelta::from_millis(10) }
+giusto_units::defaults! {
+    /// Configuration of the share of marked packets.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+    #[non_exhaustive]
+    pub struct MarksConfig {
+        /// Gain of an increase of the average. Default 1/8 (§"Receiving ECN-CE for L4S", `L4S_AVG_G_UP`).
+        pub up: f64 = 1.0 / 8.0,
+        /// Gain of a decrease. Default 1/128 (`L4S_AVG_G_DOWN`).
+        pub down: f64 = 1.0 / 128.0,
+        /// Minimum update interval, or one RTT if that is shorter. Default 10 ms (same section).
+        pub interval: TimeDelta = TimeDelta::from_millis(10),
     }
 }
 

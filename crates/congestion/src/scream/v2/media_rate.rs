@@ -41,7 +41,7 @@ giusto_units::defaults! {
 /// [`on_queue`](Self::on_queue): the growth of the queue plus the bytes sent in between. If the queue is no
 /// larger than that, all earlier packets have been sent. If it is larger, the oldest packet belongs to an
 /// earlier frame, and its age is the delay that the text needs.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct MediaRate {
     config: MediaRateConfig,
     queue_before: u64,
@@ -68,13 +68,9 @@ impl MediaRate {
     pub(super) fn new(config: MediaRateConfig) -> Self {
         Self {
             config,
-            queue_before: 0,
-            left: 0,
-            frame: None,
             period: config.frame_period.as_seconds().clamp(PERIODS.0, PERIODS.1),
-            adjust: 0.0,
-            deviation: 0.0,
             relative: 1.0,
+            ..Self::default()
         }
     }
 

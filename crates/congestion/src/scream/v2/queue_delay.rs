@@ -42,7 +42,7 @@ giusto_units::defaults! {
 const INEXACT: TimeDelta = TimeDelta::from_millis(10);
 
 /// The one-way delay minus its minimum, as LEDBAT measures it (RFC 6817 §2.4.2), and its averages.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct QueueDelay {
     config: QueueDelayConfig,
     /// The minimum apparent delay of each of the last minutes, the current one last, and the start of the
@@ -68,16 +68,8 @@ impl QueueDelay {
         Self {
             config,
             minima: VecDeque::with_capacity(config.minima.max(1)),
-            minute: Timestamp::ZERO,
-            latest: 0.0,
-            average: 0.0,
-            averaged: None,
             max: config.target.as_seconds(),
-            min: 0.0,
-            deviation: 0.0,
-            round_min: None,
-            round: None,
-            drift: 0.0,
+            ..Self::default()
         }
     }
 

@@ -15,29 +15,25 @@
 
 use giusto_units::{DataSize, TimeDelta, Timestamp};
 
-/// Configuration of the reaction to missing feedback.
-#[derive(Debug, Clone, Copy, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[non_exhaustive]
-pub struct SilenceConfig {
-    /// The interval is two RTTs, and at least this. Default 500 ms, after which the authors' implementation
-    /// assumes that nothing is in flight.
-    pub min: TimeDelta,
-    /// Maximum interval. Default 3 s.
-    pub max: TimeDelta,
-    /// Factor on the window per interval. Default 0.5, as a retransmission timeout does with the bytes in
-    /// flight (RFC 5681 §3.1).
-    pub beta: f64,
-}
-
-impl Default for SilenceConfig {
-    fn default() -> Self {
-        Self { min: TimeDelta::from_millis(500), max: TimeDelta::from_seconds(3), beta: 0.5 }
+giusto_units::defaults! {
+    /// Configuration of the reaction to missing feedback.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+    #[non_exhaustive]
+    pub struct SilenceConfig {
+        /// The interval is two RTTs, and at least this. Default 500 ms, after which the authors' implementation
+        /// assumes that nothing is in flight.
+        pub min: TimeDelta = TimeDelta::from_millis(500),
+        /// Maximum interval. Default 3 s.
+        pub max: TimeDelta = TimeDelta::from_seconds(3),
+        /// Factor on the window per interval. Default 0.5, as a retransmission timeout does with the bytes in
+        /// flight (RFC 5681 §3.1).
+        pub beta: f64 = 0.5,
     }
 }
 
 /// State of the reaction to missing feedback.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Silence {
     config: SilenceConfig,
     in_flight: DataSize,
@@ -55,16 +51,7 @@ pub(super) struct Silence {
 impl Silence {
     /// Before the first packet.
     pub(super) fn new(config: SilenceConfig) -> Self {
-        Self {
-            config,
-            in_flight: DataSize::ZERO,
-            written_off: DataSize::ZERO,
-            since: None,
-            feedback_at: None,
-            has_sent: false,
-            is_silent: false,
-            is_lifted: false,
-        }
+        Self { config, ..Self::default() }
     }
 
     /// Handles a sent packet of `size`, after which `in_flight` bytes are in flight.

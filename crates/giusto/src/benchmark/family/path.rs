@@ -26,27 +26,31 @@ pub(super) enum QueueChoice {
     Given(String),
 }
 
-/// The path. Both directions have the same delay; the way back is not limited unless `back` says so.
-pub(super) struct Path {
-    /// Capacity, or its mean, bit/s.
-    pub(super) capacity: f64,
-    /// Base round-trip time, s.
-    pub(super) rtt: f64,
-    /// Queue in time at the capacity, s.
-    queue_time: f64,
-    pub(super) queue: QueueChoice,
-    /// Codepoint of the packets of media whose controller reacts to marks.
-    pub(super) ecn: &'static str,
-    /// The rate as text; empty: the capacity.
-    pub(super) rate: String,
-    /// The delay as text; empty: half of the round-trip time.
-    pub(super) delay: String,
-    /// Further keys of the link.
-    pub(super) more: Vec<String>,
-    /// Keys of the way back.
-    pub(super) back: Vec<String>,
-    kind: u64,
-    marks: u64,
+giusto_units::defaults! {
+    /// The path. Both directions have the same delay; the way back is not limited unless `back` says so.
+    pub(super) struct Path {
+        /// Capacity, or its mean, bit/s.
+        pub(super) capacity: f64 = capacity,
+        /// Base round-trip time, s.
+        pub(super) rtt: f64 = rtt,
+        /// Queue in time at the capacity, s.
+        queue_time: f64 = queue_time,
+        pub(super) queue: QueueChoice = QueueChoice::Any,
+        /// Codepoint of the packets of media whose controller reacts to marks.
+        pub(super) ecn: &'static str = "off",
+        /// The rate as text; empty: the capacity.
+        pub(super) rate: String = String::new(),
+        /// The delay as text; empty: half of the round-trip time.
+        pub(super) delay: String = String::new(),
+        /// Further keys of the link.
+        pub(super) more: Vec<String> = Vec::new(),
+        /// Keys of the way back.
+        pub(super) back: Vec<String> = Vec::new(),
+        kind: u64 = 0,
+        marks: u64 = 0,
+    }
+    /// A path without chance, with a drop-tail queue of this time at the capacity.
+    pub(super) fn plain(capacity: f64, rtt: f64, queue_time: f64);
 }
 
 impl Path {
@@ -57,23 +61,6 @@ impl Path {
         let kind = if draw.chance(0.5) { 0 } else { draw.whole(1, 7) };
         let marks = draw.whole(0, 3);
         Self { kind, marks, ..Self::plain(capacity, rtt, queue_time) }
-    }
-
-    /// A path without chance, with a drop-tail queue of this time at the capacity.
-    pub(super) fn plain(capacity: f64, rtt: f64, queue_time: f64) -> Self {
-        Self {
-            capacity,
-            rtt,
-            queue_time,
-            queue: QueueChoice::Any,
-            ecn: "off",
-            rate: String::new(),
-            delay: String::new(),
-            more: Vec::new(),
-            back: Vec::new(),
-            kind: 0,
-            marks: 0,
-        }
     }
 
     /// The capacity of the queue in bytes.

@@ -21,22 +21,25 @@ const MAX_WAITING: usize = 256;
 /// The most synchronisation sources (SSRCs): as many as the receiver keeps.
 const MAX_SOURCES: usize = 31;
 
-/// Frames of several sources in, of one video out: it changes the source at key frames only.
-#[derive(Debug)]
-pub(super) struct Encodings {
-    codec: VideoCodec,
-    sources: BTreeMap<u32, Source>,
-    /// The source of the latest frame.
-    current: Option<u32>,
-    /// By rising capture time.
-    pending: VecDeque<Chosen>,
-    /// The capture time of the latest frame that was given out, its number, and the time of the first.
-    given: Option<(TimeDelta, u64)>,
-    zero: Option<TimeDelta>,
-    /// The newest capture time of a frame that was left out.
-    left_out: Option<TimeDelta>,
-    asked_at: Option<Timestamp>,
-    wanted: Option<u32>,
+giusto_units::defaults! {
+    /// Frames of several sources in, of one video out: it changes the source at key frames only.
+    #[derive(Debug)]
+    pub(super) struct Encodings {
+        codec: VideoCodec = codec,
+        sources: BTreeMap<u32, Source> = BTreeMap::new(),
+        /// The source of the latest frame.
+        current: Option<u32> = None,
+        /// By rising capture time.
+        pending: VecDeque<Chosen> = VecDeque::new(),
+        /// The capture time of the latest frame that was given out, its number, and the time of the first.
+        given: Option<(TimeDelta, u64)> = None,
+        zero: Option<TimeDelta> = None,
+        /// The newest capture time of a frame that was left out.
+        left_out: Option<TimeDelta> = None,
+        asked_at: Option<Timestamp> = None,
+        wanted: Option<u32> = None,
+    }
+    pub(super) fn new(codec: VideoCodec);
 }
 
 #[derive(Debug)]
@@ -62,20 +65,6 @@ struct Chosen {
 }
 
 impl Encodings {
-    pub(super) fn new(codec: VideoCodec) -> Self {
-        Self {
-            codec,
-            sources: BTreeMap::new(),
-            current: None,
-            pending: VecDeque::new(),
-            given: None,
-            zero: None,
-            left_out: None,
-            asked_at: None,
-            wanted: None,
-        }
-    }
-
     /// Takes a whole frame of any encoding.
     pub(super) fn push(&mut self, now: Timestamp, frame: FrameArrival) {
         let ssrc = frame.ssrc;

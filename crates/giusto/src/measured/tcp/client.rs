@@ -30,34 +30,22 @@ const COUNTED: TimeDelta = TimeDelta::from_seconds(4);
 /// How long the idle path is measured.
 const IDLE: TimeDelta = TimeDelta::from_seconds(1);
 
-/// Load by the kernel's TCP.
-#[derive(Debug, Clone)]
-pub struct TcpLoad {
-    /// The number of connections.
-    pub connections: usize,
-    /// How long they send.
-    pub duration: TimeDelta,
-    /// The length of intervals.
-    pub interval: TimeDelta,
-    /// Whether responsiveness is measured, before and under the load.
-    pub under_load: bool,
-    /// Where the segments of this end leave, and what routers and switches read of them.
-    pub path: PathOptions,
-    /// Their DSCP; ECN of TCP is the matter of the kernel.
-    pub traffic_class: TrafficClass,
-}
-
-impl Default for TcpLoad {
-    /// One connection for 10 s, in intervals of 1 s.
-    fn default() -> Self {
-        Self {
-            connections: 1,
-            duration: TimeDelta::from_seconds(10),
-            interval: TimeDelta::from_seconds(1),
-            under_load: false,
-            path: PathOptions::default(),
-            traffic_class: TrafficClass::default(),
-        }
+giusto_units::defaults! {
+    /// Load by the kernel's TCP.
+    #[derive(Debug, Clone)]
+    pub struct TcpLoad {
+        /// The number of connections.
+        pub connections: usize = 1,
+        /// How long they send.
+        pub duration: TimeDelta = TimeDelta::from_seconds(10),
+        /// The length of intervals.
+        pub interval: TimeDelta = TimeDelta::from_seconds(1),
+        /// Whether responsiveness is measured, before and under the load.
+        pub under_load: bool = false,
+        /// Where the segments of this end leave, and what routers and switches read of them.
+        pub path: PathOptions = PathOptions::default(),
+        /// Their DSCP; ECN of TCP is the matter of the kernel.
+        pub traffic_class: TrafficClass = TrafficClass::default(),
     }
 }
 

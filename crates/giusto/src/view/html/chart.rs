@@ -237,39 +237,30 @@ pub struct Scale {
     pub ticks: Vec<(f64, String)>,
 }
 
-/// A chart with its heading and its caption.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Chart {
-    /// The heading.
-    pub title: String,
-    /// A sentence below the heading.
-    pub caption: String,
-    /// What is drawn. A chart holds either bars and estimates, or series of the other kinds.
-    pub series: Vec<Series>,
-    /// Straight lines across the chart.
-    pub marks: Vec<Mark>,
-    /// The horizontal axis. Charts of bars and estimates have none: they draw the values along the horizontal.
-    pub x: Scale,
-    /// The axis of the values.
-    pub y: Scale,
-    /// Whether the chart fills the width of the page.
-    pub full_width: bool,
+giusto_units::defaults! {
+    /// A chart with its heading and its caption.
+    #[derive(Debug, Clone, PartialEq, Serialize)]
+    pub struct Chart {
+        /// The heading.
+        pub title: String = title.into(),
+        /// A sentence below the heading.
+        pub caption: String = caption.into(),
+        /// What is drawn. A chart holds either bars and estimates, or series of the other kinds.
+        pub series: Vec<Series> = Vec::new(),
+        /// Straight lines across the chart.
+        pub marks: Vec<Mark> = Vec::new(),
+        /// The horizontal axis. Charts of bars and estimates have none: they draw the values along the horizontal.
+        pub x: Scale = Scale::default(),
+        /// The axis of the values.
+        pub y: Scale = Scale::default(),
+        /// Whether the chart fills the width of the page.
+        pub full_width: bool = false,
+    }
+    /// A chart without series.
+    pub fn new(title: impl Into<String>, caption: impl Into<String>);
 }
 
 impl Chart {
-    /// A chart without series.
-    pub fn new(title: impl Into<String>, caption: impl Into<String>) -> Self {
-        Self {
-            title: title.into(),
-            caption: caption.into(),
-            series: Vec::new(),
-            marks: Vec::new(),
-            x: Scale::default(),
-            y: Scale::default(),
-            full_width: false,
-        }
-    }
-
     /// Sets the quantities of the axes, with their units.
     #[must_use]
     pub fn with_axes(mut self, x: impl Into<String>, y: impl Into<String>) -> Self {

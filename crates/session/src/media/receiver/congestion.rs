@@ -41,7 +41,7 @@ const MAX_STREAMS: usize = 31;
 const MAX_GAP: u64 = 16_384;
 
 /// Collects arrivals and writes reports.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct CongestionReporter {
     sender_ssrc: u32,
     streams: Vec<Stream>,
@@ -68,16 +68,8 @@ struct Stream {
 }
 
 impl CongestionReporter {
-    pub(super) const fn new(sender_ssrc: u32) -> Self {
-        Self {
-            sender_ssrc,
-            streams: Vec::new(),
-            marked: false,
-            packets: 0,
-            since: None,
-            earliest: Timestamp::ZERO,
-            debt: (DataSize::ZERO, Timestamp::ZERO),
-        }
+    pub(super) fn new(sender_ssrc: u32) -> Self {
+        Self { sender_ssrc, debt: (DataSize::ZERO, Timestamp::ZERO), ..Self::default() }
     }
 
     /// Handles a packet of a stream.

@@ -76,40 +76,28 @@ pub(super) struct Frames {
     damaged: Option<u64>,
 }
 
-#[derive(Debug)]
-struct Open {
-    timestamp: u32,
-    lowest: u64,
-    highest: u64,
-    /// The number of the packet whose header says that it is the first.
-    start: Option<u64>,
-    /// The number of the packet with the marker.
-    end: Option<u64>,
-    /// In order of their numbers; empty once the frame is complete.
-    pieces: Vec<(u64, Payload)>,
-    first_at: Timestamp,
-    last_at: Timestamp,
-    /// Number of repaired packets.
-    repaired: u64,
-    is_whole: bool,
+giusto_units::defaults! {
+    #[derive(Debug)]
+    struct Open {
+        timestamp: u32 = packet.timestamp,
+        lowest: u64 = packet.number,
+        highest: u64 = packet.number,
+        /// The number of the packet whose header says that it is the first.
+        start: Option<u64> = None,
+        /// The number of the packet with the marker.
+        end: Option<u64> = None,
+        /// In order of their numbers; empty once the frame is complete.
+        pieces: Vec<(u64, Payload)> = Vec::new(),
+        first_at: Timestamp = now,
+        last_at: Timestamp = now,
+        /// Number of repaired packets.
+        repaired: u64 = 0,
+        is_whole: bool = false,
+    }
+    fn new(now: Timestamp, packet: &FramePacket);
 }
 
 impl Open {
-    fn new(now: Timestamp, packet: &FramePacket) -> Self {
-        Self {
-            timestamp: packet.timestamp,
-            lowest: packet.number,
-            highest: packet.number,
-            start: None,
-            end: None,
-            pieces: Vec::new(),
-            first_at: now,
-            last_at: now,
-            repaired: 0,
-            is_whole: false,
-        }
-    }
-
     /// Whether the packet belongs to this frame. After the marker, the same timestamp is another frame.
     fn holds(&self, packet: &FramePacket) -> bool {
         self.timestamp == packet.timestamp

@@ -277,73 +277,48 @@ pub(super) enum Admission {
     Later,
 }
 
-/// The state of one source.
-#[derive(Debug)]
-pub(super) struct Source {
-    ssrc: u32,
-    presence: Presence,
-    last_packet_at: Timestamp,
-    /// The highest sequence number, unwrapped.
-    highest: Option<u64>,
-    /// The latest packet that is not near the others, until one that follows it confirms its number.
-    held: Option<HeldPacket>,
-    tracker: SequenceTracker,
-    /// The counts of earlier trackers, before restarts of the sequence.
-    settled: SourceFigures,
-    /// Packets expected and received at the last report.
-    reported: (u64, u64),
-    jitter: MediaJitter,
-    frames: Frames,
-    playout: Playout,
-    pub(super) losses: Losses,
-    pub(super) parity: ParityDecoder,
-    /// The timestamp of the first frame that was sent, if the first packet that arrived belongs to it.
-    start: Option<u32>,
-    /// Timestamp and marker of the packet with the highest number.
-    latest: Option<(u32, bool)>,
-    pub(super) keys: KeyFrames,
-    /// Whether the first packet is numbered by its timestamp.
-    numbers_from_timestamp: bool,
-    /// What may bring its missing packets.
-    pub(super) requests: Requests,
-    /// The source that it retransmits.
-    repairs: Option<u32>,
-    pub(super) clock: SenderClock,
-    dependencies: Dependencies,
-    /// Its name among the encodings of one video, and the name of the encoding that it retransmits.
-    stream_id: Option<StreamId>,
-    repairs_id: Option<StreamId>,
+giusto_units::defaults! {
+    /// The state of one source.
+    #[derive(Debug)]
+    pub(super) struct Source {
+        ssrc: u32 = ssrc,
+        presence: Presence = Presence::Silent,
+        last_packet_at: Timestamp = now,
+        /// The highest sequence number, unwrapped.
+        highest: Option<u64> = None,
+        /// The latest packet that is not near the others, until one that follows it confirms its number.
+        held: Option<HeldPacket> = None,
+        tracker: SequenceTracker = tracker(),
+        /// The counts of earlier trackers, before restarts of the sequence.
+        settled: SourceFigures = SourceFigures { ssrc, ..SourceFigures::default() },
+        /// Packets expected and received at the last report.
+        reported: (u64, u64) = (0, 0),
+        jitter: MediaJitter = MediaJitter::default(),
+        frames: Frames = Frames::default(),
+        playout: Playout = Playout::default(),
+        pub(super) losses: Losses = Losses::default(),
+        pub(super) parity: ParityDecoder = ParityDecoder::default(),
+        /// The timestamp of the first frame that was sent, if the first packet that arrived belongs to it.
+        start: Option<u32> = None,
+        /// Timestamp and marker of the packet with the highest number.
+        latest: Option<(u32, bool)> = None,
+        pub(super) keys: KeyFrames = KeyFrames::new(rules.key_frames),
+        /// Whether the first packet is numbered by its timestamp.
+        numbers_from_timestamp: bool = rules.numbers_from_timestamp,
+        /// What may bring its missing packets.
+        pub(super) requests: Requests = Requests::Useless,
+        /// The source that it retransmits.
+        repairs: Option<u32> = None,
+        pub(super) clock: SenderClock = SenderClock::default(),
+        dependencies: Dependencies = Dependencies::default(),
+        /// Its name among the encodings of one video, and the name of the encoding that it retransmits.
+        stream_id: Option<StreamId> = None,
+        repairs_id: Option<StreamId> = None,
+    }
+    fn new(ssrc: u32, now: Timestamp, rules: SourceRules);
 }
 
 impl Source {
-    fn new(ssrc: u32, now: Timestamp, rules: SourceRules) -> Self {
-        Self {
-            ssrc,
-            presence: Presence::Silent,
-            last_packet_at: now,
-            highest: None,
-            held: None,
-            tracker: tracker(),
-            settled: SourceFigures { ssrc, ..SourceFigures::default() },
-            reported: (0, 0),
-            jitter: MediaJitter::default(),
-            frames: Frames::default(),
-            playout: Playout::default(),
-            losses: Losses::default(),
-            parity: ParityDecoder::default(),
-            start: None,
-            latest: None,
-            keys: KeyFrames::new(rules.key_frames),
-            numbers_from_timestamp: rules.numbers_from_timestamp,
-            requests: Requests::Useless,
-            repairs: None,
-            clock: SenderClock::default(),
-            dependencies: Dependencies::default(),
-            stream_id: None,
-            repairs_id: None,
-        }
-    }
-
     /// Handles a packet of media with this clock rate. Returns its unwrapped sequence number if it is not a
     /// duplicate.
     pub(super) fn on_packet(

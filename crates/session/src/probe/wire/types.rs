@@ -94,47 +94,33 @@ pub struct PacingNote {
     pub period: Option<TimeDelta>,
 }
 
-/// The stream that a sender announces.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct StreamRequest {
-    /// Format of the datagrams.
-    pub format: StreamFormat,
-    /// The rate at `layer`; `None`: as fast as possible.
-    pub rate_bps: Option<u64>,
-    /// Which headers the rate counts.
-    pub layer: HeaderLayer,
-    /// The payload size, if it is constant.
-    pub size: Option<DataSize>,
-    /// The time between datagrams, if it does not follow from rate and size.
-    pub gap: Option<TimeDelta>,
-    /// The maximum number of datagrams; `None`: no limit.
-    pub packets: Option<u64>,
-    /// The synchronisation source of RTP datagrams (RFC 3550 §5.1): those of another one are not of this stream.
-    pub ssrc: Option<u32>,
-    /// How they are paced; it does not affect the measurement.
-    pub pacing: PacingNote,
-    /// The receiver of the request is to send the stream, and the sender of the request measures it.
-    pub reverse: Option<ReverseLimits>,
-    /// The sender's clock.
-    pub clock: ClockIdentity,
-}
-
-impl StreamRequest {
-    /// The request of a sender that only asks whether there is a receiver: it is not sent.
-    pub fn nothing() -> Self {
-        Self {
-            format: StreamFormat::Giusto,
-            rate_bps: None,
-            layer: HeaderLayer::default(),
-            size: None,
-            gap: None,
-            packets: None,
-            ssrc: None,
-            pacing: PacingNote::default(),
-            reverse: None,
-            clock: ClockIdentity::default(),
-        }
+giusto_units::defaults! {
+    /// The stream that a sender announces.
+    #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+    pub struct StreamRequest {
+        /// Format of the datagrams.
+        pub format: StreamFormat = StreamFormat::Giusto,
+        /// The rate at `layer`; `None`: as fast as possible.
+        pub rate_bps: Option<u64> = None,
+        /// Which headers the rate counts.
+        pub layer: HeaderLayer = HeaderLayer::default(),
+        /// The payload size, if it is constant.
+        pub size: Option<DataSize> = None,
+        /// The time between datagrams, if it does not follow from rate and size.
+        pub gap: Option<TimeDelta> = None,
+        /// The maximum number of datagrams; `None`: no limit.
+        pub packets: Option<u64> = None,
+        /// The synchronisation source of RTP datagrams (RFC 3550 §5.1): those of another one are not of this stream.
+        pub ssrc: Option<u32> = None,
+        /// How they are paced; it does not affect the measurement.
+        pub pacing: PacingNote = PacingNote::default(),
+        /// The receiver of the request is to send the stream, and the sender of the request measures it.
+        pub reverse: Option<ReverseLimits> = None,
+        /// The sender's clock.
+        pub clock: ClockIdentity = ClockIdentity::default(),
     }
+    /// The request of a sender that only asks whether there is a receiver: it is not sent.
+    pub fn nothing();
 }
 
 /// When a stream in the reverse direction ends, beside its number of datagrams.

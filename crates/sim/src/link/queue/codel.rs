@@ -2,32 +2,22 @@
 
 use super::{fifo, prelude::*};
 
-/// Configuration of a [`CoDel`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CoDelConfig {
-    /// Acceptable standing queueing delay, above 0. Default: 5 ms (RFC 8289 §5.3).
-    pub target: TimeDelta,
-    /// Time for which the delay may exceed the target before `CoDel` signals congestion, above 0. It should be of the order
-    /// of the maximum RTT. Default: 100 ms (RFC 8289 §5.3).
-    pub interval: TimeDelta,
-    /// No signal while at most this much remains queued. Default: 1500 B, the link's MTU (RFC 8289 §5.3 asks for the MTU of
-    /// the interface instead of its 512 B).
-    pub max_packet: DataSize,
-    /// Whether to mark ECN-capable packets instead of dropping them. Default: yes.
-    pub ecn: bool,
-    /// Capacity. Default: 1000 packets, as in Linux; RFC 8289 gives none.
-    pub limit: Limit,
-}
-
-impl Default for CoDelConfig {
-    fn default() -> Self {
-        Self {
-            target: TimeDelta::from_millis(5),
-            interval: TimeDelta::from_millis(100),
-            max_packet: DataSize::from_bytes(1500),
-            ecn: true,
-            limit: Limit::Packets(1000),
-        }
+giusto_units::defaults! {
+    /// Configuration of a [`CoDel`].
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub struct CoDelConfig {
+        /// Acceptable standing queueing delay, above 0. Default: 5 ms (RFC 8289 §5.3).
+        pub target: TimeDelta = TimeDelta::from_millis(5),
+        /// Time for which the delay may exceed the target before `CoDel` signals congestion, above 0. It should be of the order
+        /// of the maximum RTT. Default: 100 ms (RFC 8289 §5.3).
+        pub interval: TimeDelta = TimeDelta::from_millis(100),
+        /// No signal while at most this much remains queued. Default: 1500 B, the link's MTU (RFC 8289 §5.3 asks for the MTU of
+        /// the interface instead of its 512 B).
+        pub max_packet: DataSize = DataSize::from_bytes(1500),
+        /// Whether to mark ECN-capable packets instead of dropping them. Default: yes.
+        pub ecn: bool = true,
+        /// Capacity. Default: 1000 packets, as in Linux; RFC 8289 gives none.
+        pub limit: Limit = Limit::Packets(1000),
     }
 }
 

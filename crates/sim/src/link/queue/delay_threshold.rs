@@ -2,28 +2,19 @@
 
 use super::prelude::*;
 
-/// Configuration of a [`DelayThreshold`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct DelayThresholdConfig {
-    /// Sojourn time above which a departing packet is dropped or marked, at least 0. Default: 200 ms, our choice.
-    pub threshold: TimeDelta,
-    /// Time after a drop or mark in which there is no other, at least 0. Default: 100 ms, our choice: a round trip, in which senders
-    /// react.
-    pub hold_off: TimeDelta,
-    /// Whether ECN-capable packets are marked instead of dropped. Default: no.
-    pub ecn: bool,
-    /// Capacity. Default: 1000 packets, our choice.
-    pub limit: Limit,
-}
-
-impl Default for DelayThresholdConfig {
-    fn default() -> Self {
-        Self {
-            threshold: TimeDelta::from_millis(200),
-            hold_off: TimeDelta::from_millis(100),
-            ecn: false,
-            limit: Limit::Packets(1000),
-        }
+giusto_units::defaults! {
+    /// Configuration of a [`DelayThreshold`].
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub struct DelayThresholdConfig {
+        /// Sojourn time above which a departing packet is dropped or marked, at least 0. Default: 200 ms, our choice.
+        pub threshold: TimeDelta = TimeDelta::from_millis(200),
+        /// Time after a drop or mark in which there is no other, at least 0. Default: 100 ms, our choice: a round trip, in which senders
+        /// react.
+        pub hold_off: TimeDelta = TimeDelta::from_millis(100),
+        /// Whether ECN-capable packets are marked instead of dropped. Default: no.
+        pub ecn: bool = false,
+        /// Capacity. Default: 1000 packets, our choice.
+        pub limit: Limit = Limit::Packets(1000),
     }
 }
 

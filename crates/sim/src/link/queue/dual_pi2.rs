@@ -6,63 +6,45 @@ use super::prelude::*;
 
 mod schedule;
 
-/// Configuration of a [`DualPi2`].
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct DualPi2Config {
-    /// Target queueing delay of the classic queue, above 0. Default: 15 ms (RFC 9332 Figure 2, `target`).
-    pub target: TimeDelta,
-    /// Interval between updates of the probability, above 0. Default: 16 ms (RFC 9332 Appendix A.1; Figure 2 would give 15
-    /// ms).
-    pub update: TimeDelta,
-    /// Gain on the difference from the target, in Hz, 0 to 1e9. Default: 0.16 (RFC 9332 Appendix A.1).
-    pub alpha: f64,
-    /// Gain on the change of delay, in Hz, 0 to 1e9. Default: 3.2 (RFC 9332 Appendix A.1; Figure 2 would give 3.0).
-    pub beta: f64,
-    /// Coupling factor (`k`): the ratio of the coupled to the base probability, above 0, at most 1000. Default: 2 (RFC 9332
-    /// Figure 2).
-    pub coupling: f64,
-    /// Sojourn time at which the marking ramp of the low-latency queue begins, at least 0. Default: 800 µs (RFC 9332 Figure
-    /// 2, `minTh`).
-    pub ramp_from: TimeDelta,
-    /// Width of the ramp, over which the marking probability rises from 0 to 1, at least 0; zero makes the ramp a step.
-    /// Default: 400 µs (RFC 9332 Figure 2, `range`).
-    pub ramp_width: TimeDelta,
-    /// The ramp applies only while the low-latency queue, including the departing packet, has more packets than this.
-    /// Default: 1 (RFC 9332 Figure 2, `Th_len`).
-    pub ramp_packets: u64,
-    /// Whether the ramp begins no lower than the serialisation time of two MTU (RFC 9332 Appendix A.2, for known link rates;
-    /// [`Queue::on_rate`] sets the rate). Default: no.
-    pub ramp_above_two_mtu: bool,
-    /// No classic or coupled signal while both queues together, including the departing packet, hold less than this.
-    /// Default: 0 B, as in the RFC's code; Appendix A.1 describes 3000 B, two MTU, as an addition of Linux.
-    pub min_backlog: DataSize,
-    /// Scheduler between the queues. Default: weighted round robin with 1/16 for the classic queue (RFC 9332 Appendix A.2).
-    pub scheduler: Scheduler,
-    /// Maximum packet size of the link, above 0 B. An arriving packet is dropped unless a packet of this size fits (RFC 9332
-    /// Figure 3). Default: 1500 B.
-    pub mtu: DataSize,
-    /// Capacity of both queues together. Default: 10 000 packets, as in Linux; RFC 9332 Figure 2 has 250 ms at the *maximum*
-    /// link rate, which a queue does not know.
-    pub limit: Limit,
-}
-
-impl Default for DualPi2Config {
-    fn default() -> Self {
-        Self {
-            target: TimeDelta::from_millis(15),
-            update: TimeDelta::from_millis(16),
-            alpha: 0.16,
-            beta: 3.2,
-            coupling: 2.0,
-            ramp_from: TimeDelta::from_micros(800),
-            ramp_width: TimeDelta::from_micros(400),
-            ramp_packets: 1,
-            ramp_above_two_mtu: false,
-            min_backlog: DataSize::ZERO,
-            scheduler: Scheduler::WeightedRoundRobin { classic_share: 1.0 / 16.0 },
-            mtu: DataSize::from_bytes(1500),
-            limit: Limit::Packets(10_000),
-        }
+giusto_units::defaults! {
+    /// Configuration of a [`DualPi2`].
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub struct DualPi2Config {
+        /// Target queueing delay of the classic queue, above 0. Default: 15 ms (RFC 9332 Figure 2, `target`).
+        pub target: TimeDelta = TimeDelta::from_millis(15),
+        /// Interval between updates of the probability, above 0. Default: 16 ms (RFC 9332 Appendix A.1; Figure 2 would give 15
+        /// ms).
+        pub update: TimeDelta = TimeDelta::from_millis(16),
+        /// Gain on the difference from the target, in Hz, 0 to 1e9. Default: 0.16 (RFC 9332 Appendix A.1).
+        pub alpha: f64 = 0.16,
+        /// Gain on the change of delay, in Hz, 0 to 1e9. Default: 3.2 (RFC 9332 Appendix A.1; Figure 2 would give 3.0).
+        pub beta: f64 = 3.2,
+        /// Coupling factor (`k`): the ratio of the coupled to the base probability, above 0, at most 1000. Default: 2 (RFC 9332
+        /// Figure 2).
+        pub coupling: f64 = 2.0,
+        /// Sojourn time at which the marking ramp of the low-latency queue begins, at least 0. Default: 800 µs (RFC 9332 Figure
+        /// 2, `minTh`).
+        pub ramp_from: TimeDelta = TimeDelta::from_micros(800),
+        /// Width of the ramp, over which the marking probability rises from 0 to 1, at least 0; zero makes the ramp a step.
+        /// Default: 400 µs (RFC 9332 Figure 2, `range`).
+        pub ramp_width: TimeDelta = TimeDelta::from_micros(400),
+        /// The ramp applies only while the low-latency queue, including the departing packet, has more packets than this.
+        /// Default: 1 (RFC 9332 Figure 2, `Th_len`).
+        pub ramp_packets: u64 = 1,
+        /// Whether the ramp begins no lower than the serialisation time of two MTU (RFC 9332 Appendix A.2, for known link rates;
+        /// [`Queue::on_rate`] sets the rate). Default: no.
+        pub ramp_above_two_mtu: bool = false,
+        /// No classic or coupled signal while both queues together, including the departing packet, hold less than this.
+        /// Default: 0 B, as in the RFC's code; Appendix A.1 describes 3000 B, two MTU, as an addition of Linux.
+        pub min_backlog: DataSize = DataSize::ZERO,
+        /// Scheduler between the queues. Default: weighted round robin with 1/16 for the classic queue (RFC 9332 Appendix A.2).
+        pub scheduler: Scheduler = Scheduler::WeightedRoundRobin { classic_share: 1.0 / 16.0 },
+        /// Maximum packet size of the link, above 0 B. An arriving packet is dropped unless a packet of this size fits (RFC 9332
+        /// Figure 3). Default: 1500 B.
+        pub mtu: DataSize = DataSize::from_bytes(1500),
+        /// Capacity of both queues together. Default: 10 000 packets, as in Linux; RFC 9332 Figure 2 has 250 ms at the *maximum*
+        /// link rate, which a queue does not know.
+        pub limit: Limit = Limit::Packets(10_000),
     }
 }
 

@@ -16,44 +16,30 @@ const MAX_QUEUES: u32 = 65_536;
 /// RFC 8290 §4.1: maximum number of packets dropped on one overflow.
 const MAX_BATCH: u32 = 64;
 
-/// Configuration of an [`FqCodel`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FqCodelConfig {
-    /// As [`CoDelConfig::target`](super::CoDelConfig::target). Default: 5 ms (RFC 8290 §5.2.2).
-    pub target: TimeDelta,
-    /// As [`CoDelConfig::interval`](super::CoDelConfig::interval). Default: 100 ms (RFC 8290 §5.2.1).
-    pub interval: TimeDelta,
-    /// As [`CoDelConfig::max_packet`](super::CoDelConfig::max_packet), compared with the total size of all queues (RFC 8289
-    /// §4.4). Default: 1500 B.
-    pub max_packet: DataSize,
-    /// Whether to mark ECN-capable packets instead of dropping them. Default: yes (RFC 8290 §5.2.6).
-    pub ecn: bool,
-    /// If set, every ECN-capable packet with a longer sojourn time is marked, in addition to the signals of `CoDel`; at
-    /// least 0. Default: not set (RFC 8290 §5.2.7).
-    pub ce_threshold: Option<TimeDelta>,
-    /// Number of queues, 1 to 65 536. Default: 1024 (RFC 8290 §5.2.5).
-    pub queues: u32,
-    /// Bytes that a queue may send in each round, above 0. Default: 1514 B (RFC 8290 §5.2.4).
-    pub quantum: DataSize,
-    /// Capacity of all queues together in packets, 1 to 4 294 967 292. Default: 10 240 (RFC 8290 §5.2.3).
-    pub limit: u32,
-    /// Capacity of all queues together in bytes. Default: not limited; the RFC has no such limit.
-    pub memory: Option<DataSize>,
-}
-
-impl Default for FqCodelConfig {
-    fn default() -> Self {
-        Self {
-            target: TimeDelta::from_millis(5),
-            interval: TimeDelta::from_millis(100),
-            max_packet: DataSize::from_bytes(1500),
-            ecn: true,
-            ce_threshold: None,
-            queues: 1024,
-            quantum: DataSize::from_bytes(1514),
-            limit: 10_240,
-            memory: None,
-        }
+giusto_units::defaults! {
+    /// Configuration of an [`FqCodel`].
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub struct FqCodelConfig {
+        /// As [`CoDelConfig::target`](super::CoDelConfig::target). Default: 5 ms (RFC 8290 §5.2.2).
+        pub target: TimeDelta = TimeDelta::from_millis(5),
+        /// As [`CoDelConfig::interval`](super::CoDelConfig::interval). Default: 100 ms (RFC 8290 §5.2.1).
+        pub interval: TimeDelta = TimeDelta::from_millis(100),
+        /// As [`CoDelConfig::max_packet`](super::CoDelConfig::max_packet), compared with the total size of all queues (RFC 8289
+        /// §4.4). Default: 1500 B.
+        pub max_packet: DataSize = DataSize::from_bytes(1500),
+        /// Whether to mark ECN-capable packets instead of dropping them. Default: yes (RFC 8290 §5.2.6).
+        pub ecn: bool = true,
+        /// If set, every ECN-capable packet with a longer sojourn time is marked, in addition to the signals of `CoDel`; at
+        /// least 0. Default: not set (RFC 8290 §5.2.7).
+        pub ce_threshold: Option<TimeDelta> = None,
+        /// Number of queues, 1 to 65 536. Default: 1024 (RFC 8290 §5.2.5).
+        pub queues: u32 = 1024,
+        /// Bytes that a queue may send in each round, above 0. Default: 1514 B (RFC 8290 §5.2.4).
+        pub quantum: DataSize = DataSize::from_bytes(1514),
+        /// Capacity of all queues together in packets, 1 to 4 294 967 292. Default: 10 240 (RFC 8290 §5.2.3).
+        pub limit: u32 = 10_240,
+        /// Capacity of all queues together in bytes. Default: not limited; the RFC has no such limit.
+        pub memory: Option<DataSize> = None,
     }
 }
 

@@ -33,56 +33,38 @@ pub enum LatencyEstimate {
     },
 }
 
-/// Configuration of a [`Pie`].
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct PieConfig {
-    /// Target queueing delay, above 0. Default: 15 ms (RFC 8033 §4.2, `QDELAY_REF`).
-    pub target: TimeDelta,
-    /// Duration of a burst that is exempt from signals, at least 0. Default: 150 ms (RFC 8033 §4.4, `MAX_BURST`).
-    pub max_burst: TimeDelta,
-    /// Interval between updates of the probability, above 0. Default: 15 ms (RFC 8033 §4.2, `T_UPDATE`).
-    pub update: TimeDelta,
-    /// Gain on the difference from the target, in Hz, 0 to 1e9. Default: 1/8 (RFC 8033 Appendix A).
-    pub alpha: f64,
-    /// Gain on the change of delay, in Hz, 0 to 1e9. Default: 1 1/4 (RFC 8033 Appendix A).
-    pub beta: f64,
-    /// Estimator of the queueing delay. Default: timestamps.
-    pub latency: LatencyEstimate,
-    /// Mean packet size. No signal while at most twice this size is queued. Default: 1024 B, the value of RFC 8034; RFC 8033
-    /// gives none for its `MEAN_PKTSIZE`.
-    pub mean_packet: DataSize,
-    /// Whether to mark ECN-capable packets instead of dropping them. Default: yes (RFC 8033 §5.1).
-    pub ecn: bool,
-    /// From this probability on, ECN-capable packets are dropped too; 0 to 1. Default: 0.1 (RFC 8033 §5.1, `mark_ecnth`).
-    pub mark_threshold: f64,
-    /// Whether signals are spaced apart (de-randomisation). Default: yes (RFC 8033 §5.4).
-    pub derandomise: bool,
-    /// Whether one update raises a probability of 0.1 or more by at most 0.02. Default: yes (RFC 8033 §5.5).
-    pub cap_rise: bool,
-    /// If set, PIE becomes active when this much is queued, and inactive when congestion ends. Default: not set, always
-    /// active; RFC 8033 §5.3 suggests a third of the limit.
-    pub active_above: Option<DataSize>,
-    /// Capacity. Default: 1000 packets, as in Linux; RFC 8033 gives none.
-    pub limit: Limit,
-}
-
-impl Default for PieConfig {
-    fn default() -> Self {
-        Self {
-            target: TimeDelta::from_millis(15),
-            max_burst: TimeDelta::from_millis(150),
-            update: TimeDelta::from_millis(15),
-            alpha: 0.125,
-            beta: 1.25,
-            latency: LatencyEstimate::default(),
-            mean_packet: DataSize::from_bytes(1024),
-            ecn: true,
-            mark_threshold: 0.1,
-            derandomise: true,
-            cap_rise: true,
-            active_above: None,
-            limit: Limit::Packets(1000),
-        }
+giusto_units::defaults! {
+    /// Configuration of a [`Pie`].
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub struct PieConfig {
+        /// Target queueing delay, above 0. Default: 15 ms (RFC 8033 §4.2, `QDELAY_REF`).
+        pub target: TimeDelta = TimeDelta::from_millis(15),
+        /// Duration of a burst that is exempt from signals, at least 0. Default: 150 ms (RFC 8033 §4.4, `MAX_BURST`).
+        pub max_burst: TimeDelta = TimeDelta::from_millis(150),
+        /// Interval between updates of the probability, above 0. Default: 15 ms (RFC 8033 §4.2, `T_UPDATE`).
+        pub update: TimeDelta = TimeDelta::from_millis(15),
+        /// Gain on the difference from the target, in Hz, 0 to 1e9. Default: 1/8 (RFC 8033 Appendix A).
+        pub alpha: f64 = 0.125,
+        /// Gain on the change of delay, in Hz, 0 to 1e9. Default: 1 1/4 (RFC 8033 Appendix A).
+        pub beta: f64 = 1.25,
+        /// Estimator of the queueing delay. Default: timestamps.
+        pub latency: LatencyEstimate = LatencyEstimate::default(),
+        /// Mean packet size. No signal while at most twice this size is queued. Default: 1024 B, the value of RFC 8034; RFC 8033
+        /// gives none for its `MEAN_PKTSIZE`.
+        pub mean_packet: DataSize = DataSize::from_bytes(1024),
+        /// Whether to mark ECN-capable packets instead of dropping them. Default: yes (RFC 8033 §5.1).
+        pub ecn: bool = true,
+        /// From this probability on, ECN-capable packets are dropped too; 0 to 1. Default: 0.1 (RFC 8033 §5.1, `mark_ecnth`).
+        pub mark_threshold: f64 = 0.1,
+        /// Whether signals are spaced apart (de-randomisation). Default: yes (RFC 8033 §5.4).
+        pub derandomise: bool = true,
+        /// Whether one update raises a probability of 0.1 or more by at most 0.02. Default: yes (RFC 8033 §5.5).
+        pub cap_rise: bool = true,
+        /// If set, PIE becomes active when this much is queued, and inactive when congestion ends. Default: not set, always
+        /// active; RFC 8033 §5.3 suggests a third of the limit.
+        pub active_above: Option<DataSize> = None,
+        /// Capacity. Default: 1000 packets, as in Linux; RFC 8033 gives none.
+        pub limit: Limit = Limit::Packets(1000),
     }
 }
 

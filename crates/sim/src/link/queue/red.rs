@@ -25,47 +25,34 @@ pub enum Thresholds {
     },
 }
 
-/// Configuration of a [`Red`].
-///
-/// "The paper" is S. Floyd and V. Jacobson, "Random Early Detection Gateways for Congestion Avoidance", IEEE/ACM
-/// Transactions on Networking 1(4), 1993.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct RedConfig {
-    /// Thresholds of the average queue length. Default: 5 and 15 packets, as in the paper's simulations.
-    pub thresholds: Thresholds,
-    /// Probability at the upper threshold (`max_p`), above 0 and at most 1. Default: 1/50, as in the paper; Floyd later
-    /// recommended 1/10 ("RED: Discussions of Setting Parameters", 1997).
-    pub max_probability: f64,
-    /// Weight of the current queue length in the average (`w_q`), above 0 and at most 1. Default: 0.002, as in the paper.
-    pub weight: f64,
-    /// Whether the probability rises linearly from `max_probability` to 1 between the upper threshold and twice that,
-    /// instead of in one step. Default: no, as in the paper; Floyd later recommended it ("Recommendation on using the
-    /// 'gentle_' variant of RED", 2000).
-    pub gentle: bool,
-    /// Typical packet size, above 0 B. It determines how many packets an idle link could have sent; the average decays by
-    /// one step for each. Default: 500 B, as in the simulator ns-2; the paper says "a small packet".
-    pub mean_packet: DataSize,
-    /// If set, the probability is multiplied by the packet size divided by this size, above 0 B (the paper, for queues in
-    /// bytes; RFC 7141 §2.2 advises against it). Default: not set.
-    pub scale_by: Option<DataSize>,
-    /// Whether to mark ECN-capable packets instead of dropping them. Default: yes.
-    pub ecn: bool,
-    /// Capacity. Default: 1000 packets, our choice.
-    pub limit: Limit,
-}
-
-impl Default for RedConfig {
-    fn default() -> Self {
-        Self {
-            thresholds: Thresholds::Packets { min: 5, max: 15 },
-            max_probability: 0.02,
-            weight: 0.002,
-            gentle: false,
-            mean_packet: DataSize::from_bytes(500),
-            scale_by: None,
-            ecn: true,
-            limit: Limit::Packets(1000),
-        }
+giusto_units::defaults! {
+    /// Configuration of a [`Red`].
+    ///
+    /// "The paper" is S. Floyd and V. Jacobson, "Random Early Detection Gateways for Congestion Avoidance", IEEE/ACM
+    /// Transactions on Networking 1(4), 1993.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub struct RedConfig {
+        /// Thresholds of the average queue length. Default: 5 and 15 packets, as in the paper's simulations.
+        pub thresholds: Thresholds = Thresholds::Packets { min: 5, max: 15 },
+        /// Probability at the upper threshold (`max_p`), above 0 and at most 1. Default: 1/50, as in the paper; Floyd later
+        /// recommended 1/10 ("RED: Discussions of Setting Parameters", 1997).
+        pub max_probability: f64 = 0.02,
+        /// Weight of the current queue length in the average (`w_q`), above 0 and at most 1. Default: 0.002, as in the paper.
+        pub weight: f64 = 0.002,
+        /// Whether the probability rises linearly from `max_probability` to 1 between the upper threshold and twice that,
+        /// instead of in one step. Default: no, as in the paper; Floyd later recommended it ("Recommendation on using the
+        /// 'gentle_' variant of RED", 2000).
+        pub gentle: bool = false,
+        /// Typical packet size, above 0 B. It determines how many packets an idle link could have sent; the average decays by
+        /// one step for each. Default: 500 B, as in the simulator ns-2; the paper says "a small packet".
+        pub mean_packet: DataSize = DataSize::from_bytes(500),
+        /// If set, the probability is multiplied by the packet size divided by this size, above 0 B (the paper, for queues in
+        /// bytes; RFC 7141 §2.2 advises against it). Default: not set.
+        pub scale_by: Option<DataSize> = None,
+        /// Whether to mark ECN-capable packets instead of dropping them. Default: yes.
+        pub ecn: bool = true,
+        /// Capacity. Default: 1000 packets, our choice.
+        pub limit: Limit = Limit::Packets(1000),
     }
 }
 

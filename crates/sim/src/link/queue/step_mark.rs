@@ -14,20 +14,16 @@ pub enum MarkThreshold {
     Bytes(DataSize),
 }
 
-/// Configuration of a [`StepMark`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct StepMarkConfig {
-    /// Marking threshold, at least 0; with zero every packet that was queued is marked. Default: a sojourn time of 1 ms, the
-    /// middle of the ramp of RFC 9332 Appendix A.1 (Figure 2: it begins at 800 µs and is 400 µs wide). A step is a special
-    /// case of that ramp (Note c there).
-    pub threshold: MarkThreshold,
-    /// Capacity. Default: 1000 packets, our choice.
-    pub limit: Limit,
-}
-
-impl Default for StepMarkConfig {
-    fn default() -> Self {
-        Self { threshold: MarkThreshold::Sojourn(TimeDelta::from_millis(1)), limit: Limit::Packets(1000) }
+giusto_units::defaults! {
+    /// Configuration of a [`StepMark`].
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub struct StepMarkConfig {
+        /// Marking threshold, at least 0; with zero every packet that was queued is marked. Default: a sojourn time of 1 ms, the
+        /// middle of the ramp of RFC 9332 Appendix A.1 (Figure 2: it begins at 800 µs and is 400 µs wide). A step is a special
+        /// case of that ramp (Note c there).
+        pub threshold: MarkThreshold = MarkThreshold::Sojourn(TimeDelta::from_millis(1)),
+        /// Capacity. Default: 1000 packets, our choice.
+        pub limit: Limit = Limit::Packets(1000),
     }
 }
 

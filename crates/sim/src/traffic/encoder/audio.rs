@@ -10,20 +10,16 @@ use super::{
     on_cadence::{Made, Model, OnCadence},
 };
 
-/// Configuration of an [`Audio`] source.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct AudioConfig {
-    /// The rate of the frames, headers not included. Default: 20 kbit/s (RFC 8867 §4.3).
-    pub rate: DataRate,
-    /// The time that one frame covers, 1 ms to 1 s. Default: 20 ms (RFC 3551 §4.2).
-    pub packet_time: TimeDelta,
-    /// Units of the RTP clock per second. Default: 48 000, as for Opus (RFC 7587 §4.1).
-    pub clock: u32,
-}
-
-impl Default for AudioConfig {
-    fn default() -> Self {
-        Self { rate: DataRate::from_bps(20_000), packet_time: DEFAULT_PACKET_TIME, clock: 48_000 }
+giusto_units::defaults! {
+    /// Configuration of an [`Audio`] source.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub struct AudioConfig {
+        /// The rate of the frames, headers not included. Default: 20 kbit/s (RFC 8867 §4.3).
+        pub rate: DataRate = DataRate::from_bps(20_000),
+        /// The time that one frame covers, 1 ms to 1 s. Default: 20 ms (RFC 3551 §4.2).
+        pub packet_time: TimeDelta = DEFAULT_PACKET_TIME,
+        /// Units of the RTP clock per second. Default: 48 000, as for Opus (RFC 7587 §4.1).
+        pub clock: u32 = 48_000,
     }
 }
 

@@ -117,27 +117,23 @@ fn interpolate(low: (u64, u64), high: (u64, u64), rate: u64) -> u64 {
     u64::try_from(size.max(0)).unwrap_or(u64::MAX)
 }
 
-/// Parameters of a synthetic scene; see [`TraceLadder::synthetic`]. The defaults are our choice and were not
-/// fitted to recordings.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct SyntheticScene {
-    /// Number of frames, more than `settled_after`, at most 1 000 000. Default: 3600, two minutes at 30 Hz
-    /// (RFC 8593 §6.1 requires two to four).
-    pub frames: usize,
-    /// Number of frames, at least 2, after which the first key frame is repaid. Default: 20, the `SkipFrames`
-    /// of RFC 8593 §6.2.1.
-    pub settled_after: usize,
-    /// Size of the key frame in mean frames, at least 1 and less than `settled_after`. Default: 6.
-    pub key_frame: f64,
-    /// The standard deviation of the logarithm of the activity, 0 to 1. Default: 0.2.
-    pub spread: f64,
-    /// The correlation of consecutive frames' activity, 0 to 0.999. Default: 0.9.
-    pub memory: f64,
-}
-
-impl Default for SyntheticScene {
-    fn default() -> Self {
-        Self { frames: 3600, settled_after: 20, key_frame: 6.0, spread: 0.2, memory: 0.9 }
+giusto_units::defaults! {
+    /// Parameters of a synthetic scene; see [`TraceLadder::synthetic`]. The defaults are our choice and were not
+    /// fitted to recordings.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub struct SyntheticScene {
+        /// Number of frames, more than `settled_after`, at most 1 000 000. Default: 3600, two minutes at 30 Hz
+        /// (RFC 8593 §6.1 requires two to four).
+        pub frames: usize = 3600,
+        /// Number of frames, at least 2, after which the first key frame is repaid. Default: 20, the `SkipFrames`
+        /// of RFC 8593 §6.2.1.
+        pub settled_after: usize = 20,
+        /// Size of the key frame in mean frames, at least 1 and less than `settled_after`. Default: 6.
+        pub key_frame: f64 = 6.0,
+        /// The standard deviation of the logarithm of the activity, 0 to 1. Default: 0.2.
+        pub spread: f64 = 0.2,
+        /// The correlation of consecutive frames' activity, 0 to 0.999. Default: 0.9.
+        pub memory: f64 = 0.9,
     }
 }
 

@@ -12,31 +12,21 @@ use super::{
     on_cadence::{Made, Model, OnCadence},
 };
 
-/// Configuration of a [`PerfectEncoder`].
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct PerfectConfig {
-    /// The rates that it can produce. Default: 150 kbit/s to 1.5 Mbit/s (RFC 8867 §4.3).
-    pub limits: RateRange,
-    /// The initial target, clamped to the limits. Default: 150 kbit/s (RFC 8867 §4.3).
-    pub start_rate: DataRate,
-    /// Frames per second. Default: 30 Hz.
-    pub frame_rate: FrameRate,
-    /// Delay until a request takes effect. Default: 100 ms (RFC 8867 §4.3).
-    pub lag: TimeDelta,
-    /// Size and interval of key frames. Default: they have the size of other frames, and are made only first
-    /// and on request.
-    pub key_frames: Option<KeyFrames>,
-}
-
-impl Default for PerfectConfig {
-    fn default() -> Self {
-        Self {
-            limits: RateRange::default(),
-            start_rate: DataRate::from_bps(150_000),
-            frame_rate: FrameRate::HZ_30,
-            lag: TimeDelta::from_millis(100),
-            key_frames: None,
-        }
+giusto_units::defaults! {
+    /// Configuration of a [`PerfectEncoder`].
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub struct PerfectConfig {
+        /// The rates that it can produce. Default: 150 kbit/s to 1.5 Mbit/s (RFC 8867 §4.3).
+        pub limits: RateRange = RateRange::default(),
+        /// The initial target, clamped to the limits. Default: 150 kbit/s (RFC 8867 §4.3).
+        pub start_rate: DataRate = DataRate::from_bps(150_000),
+        /// Frames per second. Default: 30 Hz.
+        pub frame_rate: FrameRate = FrameRate::HZ_30,
+        /// Delay until a request takes effect. Default: 100 ms (RFC 8867 §4.3).
+        pub lag: TimeDelta = TimeDelta::from_millis(100),
+        /// Size and interval of key frames. Default: they have the size of other frames, and are made only first
+        /// and on request.
+        pub key_frames: Option<KeyFrames> = None,
     }
 }
 

@@ -11,21 +11,17 @@ use super::{
     on_cadence::{Made, Model, OnCadence},
 };
 
-/// Configuration of a [`TraceEncoder`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TraceConfig {
-    /// Range of the target, which may exceed the ladder. Default: 150 kbit/s to 1.5 Mbit/s.
-    pub limits: RateRange,
-    /// The initial target, clamped to the limits. Default: 150 kbit/s (RFC 8867 §4.3).
-    pub start_rate: DataRate,
-    /// Number of frames at the start of the traces that are skipped in every repetition, so that there is no
-    /// periodic key frame. Default: 20 (RFC 8593 §6.2.1, `SkipFrames`).
-    pub skip_frames: usize,
-}
-
-impl Default for TraceConfig {
-    fn default() -> Self {
-        Self { limits: RateRange::default(), start_rate: DataRate::from_bps(150_000), skip_frames: 20 }
+giusto_units::defaults! {
+    /// Configuration of a [`TraceEncoder`].
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub struct TraceConfig {
+        /// Range of the target, which may exceed the ladder. Default: 150 kbit/s to 1.5 Mbit/s.
+        pub limits: RateRange = RateRange::default(),
+        /// The initial target, clamped to the limits. Default: 150 kbit/s (RFC 8867 §4.3).
+        pub start_rate: DataRate = DataRate::from_bps(150_000),
+        /// Number of frames at the start of the traces that are skipped in every repetition, so that there is no
+        /// periodic key frame. Default: 20 (RFC 8593 §6.2.1, `SkipFrames`).
+        pub skip_frames: usize = 20,
     }
 }
 

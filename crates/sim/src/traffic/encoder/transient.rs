@@ -15,63 +15,48 @@ use super::{
     reaction::{Meanwhile, Reaction, Transition},
 };
 
-/// The parameters of RFC 8593 §5; the defaults are the example values of its Figure 2.
-///
-/// | symbol | field | default |
-/// |---|---|---|
-/// | `R_min`, `R_max` | `limits` | 150 kbit/s, 1.5 Mbit/s |
-/// | initial `R_v` | `start_rate` | 150 kbit/s |
-/// | `FPS`, `1/t0` | `frame_rate` | 30 Hz |
-/// | `tau_v` | `reaction_latency` | 200 ms |
-/// | `K_d` | `burst_frames` | 8 |
-/// | `K_B` | `burst_size` | 13.5 kB |
-/// | `SCALE_t` | `interval_scale` | 0.15 |
-/// | `SCALE_B` | `size_scale` | 0.15 |
-///
-/// `B0`, the reference frame size, is the target over the frame rate. The start rate is that of RFC 8867
-/// §4.3, which also requires a reaction within 100 ms; Figure 2's `R_v` of 1 Mbit/s is an example of a
-/// request.
-///
-/// With both scales at 0.15 the rate of one second has a standard deviation of 5.6 %, more than the ±5 % of RFC 8867 §4.3; with
-/// both at 0.055, two standard deviations are 4.9 %.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct StatisticalConfig {
-    /// The rates that the encoder can produce (§5.4).
-    pub limits: RateRange,
-    /// The initial target, clamped to the limits.
-    pub start_rate: DataRate,
-    /// Frames per second; a [`HybridEncoder`](super::HybridEncoder) uses those of its trace instead.
-    pub frame_rate: FrameRate,
-    /// Time after a reaction in which no other one follows (§5.1).
-    pub reaction_latency: TimeDelta,
-    /// The treatment of requests in that time.
-    pub meanwhile: Meanwhile,
-    /// Relative change of the target above which it is abrupt and starts a transient. Default: 0.1 (§7).
-    pub abrupt_change: f64,
-    /// Frames of a transient, the burst frame included, 1 to 1000 (§5.2).
-    pub burst_frames: u32,
-    /// Size of the first frame of a transient (§5.2). Reduced if the budget is too small.
-    pub burst_size: BurstSize,
-    /// The scale of the deviations in normalised frame intervals, 0 to 1 (§5.3).
-    pub interval_scale: f64,
-    /// The scale of the deviations in normalised frame sizes, 0 to 1 (§5.3); ignored by a hybrid encoder.
-    pub size_scale: f64,
-}
-
-impl Default for StatisticalConfig {
-    fn default() -> Self {
-        Self {
-            limits: RateRange::default(),
-            start_rate: DataRate::from_bps(150_000),
-            frame_rate: FrameRate::HZ_30,
-            reaction_latency: TimeDelta::from_millis(200),
-            meanwhile: Meanwhile::default(),
-            abrupt_change: 0.1,
-            burst_frames: 8,
-            burst_size: BurstSize::Fixed(DataSize::from_bytes(13_500)),
-            interval_scale: 0.15,
-            size_scale: 0.15,
-        }
+giusto_units::defaults! {
+    /// The parameters of RFC 8593 §5; the defaults are the example values of its Figure 2.
+    ///
+    /// | symbol | field | default |
+    /// |---|---|---|
+    /// | `R_min`, `R_max` | `limits` | 150 kbit/s, 1.5 Mbit/s |
+    /// | initial `R_v` | `start_rate` | 150 kbit/s |
+    /// | `FPS`, `1/t0` | `frame_rate` | 30 Hz |
+    /// | `tau_v` | `reaction_latency` | 200 ms |
+    /// | `K_d` | `burst_frames` | 8 |
+    /// | `K_B` | `burst_size` | 13.5 kB |
+    /// | `SCALE_t` | `interval_scale` | 0.15 |
+    /// | `SCALE_B` | `size_scale` | 0.15 |
+    ///
+    /// `B0`, the reference frame size, is the target over the frame rate. The start rate is that of RFC 8867
+    /// §4.3, which also requires a reaction within 100 ms; Figure 2's `R_v` of 1 Mbit/s is an example of a
+    /// request.
+    ///
+    /// With both scales at 0.15 the rate of one second has a standard deviation of 5.6 %, more than the ±5 % of RFC 8867 §4.3; with
+    /// both at 0.055, two standard deviations are 4.9 %.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub struct StatisticalConfig {
+        /// The rates that the encoder can produce (§5.4).
+        pub limits: RateRange = RateRange::default(),
+        /// The initial target, clamped to the limits.
+        pub start_rate: DataRate = DataRate::from_bps(150_000),
+        /// Frames per second; a [`HybridEncoder`](super::HybridEncoder) uses those of its trace instead.
+        pub frame_rate: FrameRate = FrameRate::HZ_30,
+        /// Time after a reaction in which no other one follows (§5.1).
+        pub reaction_latency: TimeDelta = TimeDelta::from_millis(200),
+        /// The treatment of requests in that time.
+        pub meanwhile: Meanwhile = Meanwhile::default(),
+        /// Relative change of the target above which it is abrupt and starts a transient. Default: 0.1 (§7).
+        pub abrupt_change: f64 = 0.1,
+        /// Frames of a transient, the burst frame included, 1 to 1000 (§5.2).
+        pub burst_frames: u32 = 8,
+        /// Size of the first frame of a transient (§5.2). Reduced if the budget is too small.
+        pub burst_size: BurstSize = BurstSize::Fixed(DataSize::from_bytes(13_500)),
+        /// The scale of the deviations in normalised frame intervals, 0 to 1 (§5.3).
+        pub interval_scale: f64 = 0.15,
+        /// The scale of the deviations in normalised frame sizes, 0 to 1 (§5.3); ignored by a hybrid encoder.
+        pub size_scale: f64 = 0.15,
     }
 }
 

@@ -9,83 +9,61 @@ use super::{
 };
 use crate::traffic::segment::{SackBlocks, TIMESTAMPS_BYTES};
 
-/// Configuration of a connection, the same at both ends.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-#[expect(clippy::struct_excessive_bools, reason = "each switches a mechanism of its own, as in a real stack")]
-pub struct Settings {
-    /// Maximum segment size in bytes, which includes the options of data segments (RFC 6691 §2): 64 to 65,495. Default 1460,
-    /// for packets of 1500 bytes; every host accepts 536 (RFC 9293 §3.7.1).
-    pub mss: u32,
-    /// Congestion control. Default: CUBIC.
-    pub algorithm: Algorithm,
-    /// Whether selective acknowledgements are used (RFC 2018, RFC 6675). Default: yes. Without them loss recovery follows
-    /// RFC 6582.
-    pub sack: bool,
-    /// Whether segments carry timestamps (RFC 7323). Default: yes. They use 12 bytes per segment and provide an RTT sample
-    /// with each acknowledgement of new data.
-    pub timestamps: bool,
-    /// Whether classic ECN is used (RFC 3168). Default: no, as for outgoing connections of common systems. Prague always uses
-    /// accurate ECN (RFC 9768) instead.
-    pub ecn: bool,
-    /// Initial window in segments: 1 to 10. Default: 10. It is limited to max(2 segments, 14,600 bytes) (RFC 6928 §2).
-    pub initial_window: u32,
-    /// Initial slow start threshold. Default: none (RFC 5681 §3.1: arbitrarily high).
-    pub initial_threshold: Option<DataSize>,
-    /// Whether the first slow start uses `HyStart++` (RFC 9406), which slows its growth and ends it when the RTT rises.
-    /// `None`, the default: with CUBIC, as in current stacks, and not with NewReno. Linux combines CUBIC with the older
-    /// `HyStart`, Windows with `HyStart++`.
-    ///
-    /// The RTT rise is detected one RTT late, and slower growth continues for five rounds. With a buffer below about six
-    /// bandwidth-delay products a loss still occurs first, but fewer packets are lost.
-    ///
-    /// It requires timestamps: without them there is one RTT sample per round, and `HyStart++` needs eight. It is disabled
-    /// if there is an initial threshold, since it is designed for a slow start without one (RFC 9406 §4.3).
-    pub hystart: Option<bool>,
-    /// Maximum increase per acknowledgement in slow start, in segments: 1 to 8. `None`, the default: 8 with `HyStart++` (`L`
-    /// of RFC 9406 §4.3, without pacing), otherwise 2, so that the window doubles per RTT with delayed acknowledgements (`L`
-    /// of RFC 3465 §2.3). RFC 5681 §3.1 permits 1.
-    pub slow_start_limit: Option<u32>,
-    /// Whether fast recovery uses proportional rate reduction (RFC 9937). Default: yes, as in Linux. Without it, the sender
-    /// pauses until the data in flight has fallen to the new window (RFC 6675). It has no effect without SACK.
-    pub prr: bool,
-    /// Whether losses are detected by time, with tail loss probes (RACK-TLP, RFC 8985). Default: yes, as in Linux. It
-    /// requires SACK. Without it, loss detection follows RFC 6675, and only a timeout repairs a lost retransmission or tail.
-    pub rack: bool,
-    /// Whether spurious timeouts are detected and undone (F-RTO, RFC 5682). Default: yes, as in Linux.
-    pub frto: bool,
-    /// Lower bound of the retransmission timeout. Default: 200 ms above the smoothed RTT.
-    pub rto_floor: RtoFloor,
-    /// Receive window: `mss` to 2^30 B (RFC 7323 §2.3). It is constant, since receivers read immediately. Default: 6 MB, about
-    /// the maximum of Linux (`net.ipv4.tcp_rmem`: 6 MiB).
-    pub receive_window: DataSize,
-    /// Number of in-order segments after which the receiver sends an acknowledgement: 1 (no delay) or 2, the default (RFC
-    /// 5681 §4.2).
-    pub segments_per_ack: u32,
-    /// Maximum delay of an acknowledgement: above 0, up to 500 ms (RFC 5681 §4.2). Default 40 ms, the minimum of Linux.
-    pub delayed_ack: TimeDelta,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            mss: 1460,
-            algorithm: Algorithm::default(),
-            sack: true,
-            timestamps: true,
-            ecn: false,
-            initial_window: 10,
-            initial_threshold: None,
-            hystart: None,
-            slow_start_limit: None,
-            prr: true,
-            rack: true,
-            frto: true,
-            rto_floor: RtoFloor::LINUX,
-            receive_window: DataSize::from_bytes(6_000_000),
-            segments_per_ack: 2,
-            delayed_ack: TimeDelta::from_millis(40),
-        }
+giusto_units::defaults! {
+    /// Configuration of a connection, the same at both ends.
+    #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+    pub struct Settings {
+        /// Maximum segment size in bytes, which includes the options of data segments (RFC 6691 §2): 64 to 65,495. Default 1460,
+        /// for packets of 1500 bytes; every host accepts 536 (RFC 9293 §3.7.1).
+        pub mss: u32 = 1460,
+        /// Congestion control. Default: CUBIC.
+        pub algorithm: Algorithm = Algorithm::default(),
+        /// Whether selective acknowledgements are used (RFC 2018, RFC 6675). Default: yes. Without them loss recovery follows
+        /// RFC 6582.
+        pub sack: bool = true,
+        /// Whether segments carry timestamps (RFC 7323). Default: yes. They use 12 bytes per segment and provide an RTT sample
+        /// with each acknowledgement of new data.
+        pub timestamps: bool = true,
+        /// Whether classic ECN is used (RFC 3168). Default: no, as for outgoing connections of common systems. Prague always uses
+        /// accurate ECN (RFC 9768) instead.
+        pub ecn: bool = false,
+        /// Initial window in segments: 1 to 10. Default: 10. It is limited to max(2 segments, 14,600 bytes) (RFC 6928 §2).
+        pub initial_window: u32 = 10,
+        /// Initial slow start threshold. Default: none (RFC 5681 §3.1: arbitrarily high).
+        pub initial_threshold: Option<DataSize> = None,
+        /// Whether the first slow start uses `HyStart++` (RFC 9406), which slows its growth and ends it when the RTT rises.
+        /// `None`, the default: with CUBIC, as in current stacks, and not with NewReno. Linux combines CUBIC with the older
+        /// `HyStart`, Windows with `HyStart++`.
+        ///
+        /// The RTT rise is detected one RTT late, and slower growth continues for five rounds. With a buffer below about six
+        /// bandwidth-delay products a loss still occurs first, but fewer packets are lost.
+        ///
+        /// It requires timestamps: without them there is one RTT sample per round, and `HyStart++` needs eight. It is disabled
+        /// if there is an initial threshold, since it is designed for a slow start without one (RFC 9406 §4.3).
+        pub hystart: Option<bool> = None,
+        /// Maximum increase per acknowledgement in slow start, in segments: 1 to 8. `None`, the default: 8 with `HyStart++` (`L`
+        /// of RFC 9406 §4.3, without pacing), otherwise 2, so that the window doubles per RTT with delayed acknowledgements (`L`
+        /// of RFC 3465 §2.3). RFC 5681 §3.1 permits 1.
+        pub slow_start_limit: Option<u32> = None,
+        /// Whether fast recovery uses proportional rate reduction (RFC 9937). Default: yes, as in Linux. Without it, the sender
+        /// pauses until the data in flight has fallen to the new window (RFC 6675). It has no effect without SACK.
+        pub prr: bool = true,
+        /// Whether losses are detected by time, with tail loss probes (RACK-TLP, RFC 8985). Default: yes, as in Linux. It
+        /// requires SACK. Without it, loss detection follows RFC 6675, and only a timeout repairs a lost retransmission or tail.
+        pub rack: bool = true,
+        /// Whether spurious timeouts are detected and undone (F-RTO, RFC 5682). Default: yes, as in Linux.
+        pub frto: bool = true,
+        /// Lower bound of the retransmission timeout. Default: 200 ms above the smoothed RTT.
+        pub rto_floor: RtoFloor = RtoFloor::LINUX,
+        /// Receive window: `mss` to 2^30 B (RFC 7323 §2.3). It is constant, since receivers read immediately. Default: 6 MB, about
+        /// the maximum of Linux (`net.ipv4.tcp_rmem`: 6 MiB).
+        pub receive_window: DataSize = DataSize::from_bytes(6_000_000),
+        /// Number of in-order segments after which the receiver sends an acknowledgement: 1 (no delay) or 2, the default (RFC
+        /// 5681 §4.2).
+        pub segments_per_ack: u32 = 2,
+        /// Maximum delay of an acknowledgement: above 0, up to 500 ms (RFC 5681 §4.2). Default 40 ms, the minimum of Linux.
+        pub delayed_ack: TimeDelta = TimeDelta::from_millis(40),
     }
 }
 

@@ -45,7 +45,7 @@ impl Counts {
 }
 
 /// The stored observations, and the incomplete one.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Observations {
     /// Observation `id` is stored at `id` modulo the length.
     kept: Vec<Option<Observation>>,
@@ -76,13 +76,8 @@ impl Observations {
             kept: vec![None; config.observations_kept],
             weights: powers(config.temporal_weight),
             average_weights: powers(config.average_weight),
-            made: 0,
-            end: None,
-            packets: 0,
-            size: DataSize::ZERO,
-            lost: Vec::new(),
             rates: Vec::with_capacity(config.observations_kept),
-            average_loss: 0.0,
+            ..Self::default()
         }
     }
 

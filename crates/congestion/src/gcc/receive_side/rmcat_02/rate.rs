@@ -67,49 +67,33 @@ enum Region {
     Above,
 }
 
-/// The rate control.
-#[derive(Debug, Clone)]
-pub(super) struct RateControl {
-    pub(super) rtt: TimeDelta,
-    min: DataRate,
-    rate: DataRate,
-    is_known: bool,
-    first_incoming: Option<Timestamp>,
-    state: State,
-    region: Region,
-    beta: f64,
-    /// Highest received rate during hold.
-    held: DataRate,
-    /// Mean received rate at decreases, in kbit/s, and the variance over that mean.
-    max_kbps: Option<f64>,
-    max_variance: f64,
-    /// Mean interval of updates, in ms.
-    period_ms: f64,
-    updated: Option<Timestamp>,
-    changed: Option<Timestamp>,
+giusto_units::defaults! {
+    /// The rate control.
+    #[derive(Debug, Clone)]
+    pub(super) struct RateControl {
+        pub(super) rtt: TimeDelta = DEFAULT_RTT,
+        min: DataRate = min,
+        rate: DataRate = MAX,
+        is_known: bool = false,
+        first_incoming: Option<Timestamp> = None,
+        state: State = State::Hold,
+        region: Region = Region::Unknown,
+        beta: f64 = BETA,
+        /// Highest received rate during hold.
+        held: DataRate = DataRate::ZERO,
+        /// Mean received rate at decreases, in kbit/s, and the variance over that mean.
+        max_kbps: Option<f64> = None,
+        max_variance: f64 = VARIANCE.0,
+        /// Mean interval of updates, in ms.
+        period_ms: f64 = INITIAL_PERIOD_MS,
+        updated: Option<Timestamp> = None,
+        changed: Option<Timestamp> = None,
+    }
+    /// Without packets. Over-use below `min` received gives `min`.
+    pub(super) fn new(min: DataRate);
 }
 
 impl RateControl {
-    /// Without packets. Over-use below `min` received gives `min`.
-    pub(super) fn new(min: DataRate) -> Self {
-        Self {
-            rtt: DEFAULT_RTT,
-            min,
-            rate: MAX,
-            is_known: false,
-            first_incoming: None,
-            state: State::Hold,
-            region: Region::Unknown,
-            beta: BETA,
-            held: DataRate::ZERO,
-            max_kbps: None,
-            max_variance: VARIANCE.0,
-            period_ms: INITIAL_PERIOD_MS,
-            updated: None,
-            changed: None,
-        }
-    }
-
     /// The estimate, if there is one.
     pub(super) fn estimate(&self) -> Option<DataRate> {
         self.is_known.then_some(self.rate)

@@ -50,114 +50,71 @@ enum Probing {
     Stopping,
 }
 
-/// BBR version 3 (draft-ietf-ccwg-bbr-03 §5).
-///
-/// | here | draft |
-/// |---|---|
-/// | `max_rate`, `low_rate` | `BBR.max_bw` of two cycles, `BBR.bw_shortterm` |
-/// | `high_flight`, `low_flight` | `BBR.inflight_longterm`, `BBR.inflight_shortterm` |
-/// | `min_rtt` | `BBR.min_rtt`, 10 s; probed for every 5 s |
-/// | `full_rate`, `is_full` | `BBR.full_bw`, `BBR.full_bw_reached` |
-///
-/// Not implemented: reaction to ECN, which is optional; `extra_acked`, the allowance for aggregated acknowledgements; packet
-/// conservation in the first round of a recovery; the restart from idle; the precautionary probing of later drafts.
-///
-/// With 1 % of random losses on a link of 12 Mbit/s it delivers 10.3, 9.0 and 9.7 Mbit/s at RTTs of 20, 40 and 80 ms. Without the short-term
-/// bounds these are 10.6, 9.9 and 10.1, without the long-term bound 10.8, 10.3 and 10.3, and without both, as in version 1, 11.2, 11.1 and
-/// 11.1. Linux has version 1.
-#[derive(Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "the state variables of the draft")]
-pub struct Bbr {
-    random: Random,
-    segment: f64,
-    initial_window: f64,
-    /// Windows and flights are in bytes, rates in bytes per second.
-    window: f64,
-    saved_window: f64,
-    pacing: Option<f64>,
-    pacing_gain: f64,
-    window_gain: f64,
-    phase: Phase,
-    probing: Probing,
-    max_rate: [f64; 2],
-    low_rate: f64,
-    high_flight: f64,
-    low_flight: f64,
-    latest_rate: f64,
-    latest_flight: f64,
-    min_rtt: Option<TimeDelta>,
-    min_rtt_at: Timestamp,
-    probed_rtt: Option<TimeDelta>,
-    probed_rtt_at: Timestamp,
-    probe_rtt_until: Option<Timestamp>,
-    probe_rtt_round: bool,
-    round_end: u64,
-    round_start: bool,
-    loss_round_end: u64,
-    loss_round_start: bool,
-    loss_in_round: bool,
-    losses_in_round: u32,
-    full_rate: f64,
-    full_count: u32,
-    is_full_now: bool,
-    is_full: bool,
-    cycle_start: Timestamp,
-    probe_wait: TimeDelta,
-    rounds_since_probe: u64,
-    has_probe_samples: bool,
-    up_rounds: u32,
-    up_bytes: f64,
-    up_quota: f64,
-    total: u64,
+giusto_units::defaults! {
+    /// BBR version 3 (draft-ietf-ccwg-bbr-03 §5).
+    ///
+    /// | here | draft |
+    /// |---|---|
+    /// | `max_rate`, `low_rate` | `BBR.max_bw` of two cycles, `BBR.bw_shortterm` |
+    /// | `high_flight`, `low_flight` | `BBR.inflight_longterm`, `BBR.inflight_shortterm` |
+    /// | `min_rtt` | `BBR.min_rtt`, 10 s; probed for every 5 s |
+    /// | `full_rate`, `is_full` | `BBR.full_bw`, `BBR.full_bw_reached` |
+    ///
+    /// Not implemented: reaction to ECN, which is optional; `extra_acked`, the allowance for aggregated acknowledgements; packet
+    /// conservation in the first round of a recovery; the restart from idle; the precautionary probing of later drafts.
+    ///
+    /// With 1 % of random losses on a link of 12 Mbit/s it delivers 10.3, 9.0 and 9.7 Mbit/s at RTTs of 20, 40 and 80 ms. Without the short-term
+    /// bounds these are 10.6, 9.9 and 10.1, without the long-term bound 10.8, 10.3 and 10.3, and without both, as in version 1, 11.2, 11.1 and
+    /// 11.1. Linux has version 1.
+    #[derive(Debug)]
+    pub struct Bbr {
+        random: Random = random,
+        segment: f64 = 1.0,
+        initial_window: f64 = 1.0,
+        /// Windows and flights are in bytes, rates in bytes per second.
+        window: f64 = 1.0,
+        saved_window: f64 = 0.0,
+        pacing: Option<f64> = None,
+        pacing_gain: f64 = STARTUP_PACING_GAIN,
+        window_gain: f64 = CWND_GAIN,
+        phase: Phase = Phase::Startup,
+        probing: Probing = Probing::Idle,
+        max_rate: [f64; 2] = [0.0; 2],
+        low_rate: f64 = f64::INFINITY,
+        high_flight: f64 = f64::INFINITY,
+        low_flight: f64 = f64::INFINITY,
+        latest_rate: f64 = 0.0,
+        latest_flight: f64 = 0.0,
+        min_rtt: Option<TimeDelta> = None,
+        min_rtt_at: Timestamp = Timestamp::ZERO,
+        probed_rtt: Option<TimeDelta> = None,
+        probed_rtt_at: Timestamp = Timestamp::ZERO,
+        probe_rtt_until: Option<Timestamp> = None,
+        probe_rtt_round: bool = false,
+        round_end: u64 = 0,
+        round_start: bool = false,
+        loss_round_end: u64 = 0,
+        loss_round_start: bool = false,
+        loss_in_round: bool = false,
+        losses_in_round: u32 = 0,
+        full_rate: f64 = 0.0,
+        full_count: u32 = 0,
+        is_full_now: bool = false,
+        is_full: bool = false,
+        cycle_start: Timestamp = Timestamp::ZERO,
+        probe_wait: TimeDelta = TimeDelta::ZERO,
+        rounds_since_probe: u64 = 0,
+        has_probe_samples: bool = false,
+        up_rounds: u32 = 0,
+        up_bytes: f64 = 0.0,
+        up_quota: f64 = f64::INFINITY,
+        total: u64 = 0,
+    }
+    /// Creates a congestion control without a connection. `random` varies the time between probes for bandwidth.
+    pub fn new(random: Random);
 }
 
 impl Bbr {
-    /// Creates a congestion control without a connection. `random` varies the time between probes for bandwidth.
-    pub fn new(random: Random) -> Self {
-        Self {
-            random,
-            segment: 1.0,
-            initial_window: 1.0,
-            window: 1.0,
-            saved_window: 0.0,
-            pacing: None,
-            pacing_gain: STARTUP_PACING_GAIN,
-            window_gain: CWND_GAIN,
-            phase: Phase::Startup,
-            probing: Probing::Idle,
-            max_rate: [0.0; 2],
-            low_rate: f64::INFINITY,
-            high_flight: f64::INFINITY,
-            low_flight: f64::INFINITY,
-            latest_rate: 0.0,
-            latest_flight: 0.0,
-            min_rtt: None,
-            min_rtt_at: Timestamp::ZERO,
-            probed_rtt: None,
-            probed_rtt_at: Timestamp::ZERO,
-            probe_rtt_until: None,
-            probe_rtt_round: false,
-            round_end: 0,
-            round_start: false,
-            loss_round_end: 0,
-            loss_round_start: false,
-            loss_in_round: false,
-            losses_in_round: 0,
-            full_rate: 0.0,
-            full_count: 0,
-            is_full_now: false,
-            is_full: false,
-            cycle_start: Timestamp::ZERO,
-            probe_wait: TimeDelta::ZERO,
-            rounds_since_probe: 0,
-            has_probe_samples: false,
-            up_rounds: 0,
-            up_bytes: 0.0,
-            up_quota: f64::INFINITY,
-            total: 0,
-        }
-    }
-
     fn max_rate(&self) -> f64 {
         self.max_rate[0].max(self.max_rate[1])
     }

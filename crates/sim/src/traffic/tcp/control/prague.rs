@@ -9,58 +9,44 @@ const GAIN: f64 = 1.0 / 16.0;
 /// Reference RTT: a flow with a shorter RTT grows as one with this RTT (§2.4.4).
 const REFERENCE_RTT: TimeDelta = TimeDelta::from_millis(25);
 
-/// TCP Prague (draft-briscoe-iccrg-prague-congestion-control-04), which reduces its window by half the marked share.
-///
-/// | rule | here | draft |
-/// |---|---|---|
-/// | marked share `alpha` | moving average per reference RTT, gain 1/16, starts at 1 | §2.4.2 |
-/// | decrease | `alpha / 2` of the window, at most once per RTT | §2.4.2 |
-/// | increase | a segment per RTT, times (RTT / reference RTT)² below a reference RTT of 25 ms, for unmarked data only | §2.4.3, §2.4.4 |
-/// | loss | half the window, less what marks took in the same RTT | §2.4.1 |
-/// | slow start | ends at the first mark or loss | §2.4 |
-/// | pacing | one window per smoothed RTT, twice that in slow start | §2.5.1 |
-///
-/// Not implemented: the fallback for classic ECN queues (§2.4.1), and reduced RTT dependence only after 500 RTTs.
-#[derive(Debug)]
-pub struct Prague {
-    segment: f64,
-    /// Window and threshold in bytes.
-    window: f64,
-    threshold: f64,
-    alpha: f64,
-    smoothed_rtt: TimeDelta,
-    /// Segments acknowledged and marked since the last update of `alpha`.
-    acknowledged: f64,
-    marked: f64,
-    updated: Timestamp,
-    /// End of the data sent before the last reduction by marks, and the window before it.
-    reduced_until: u64,
-    before_reduction: f64,
-    /// Share of the last acknowledgement that was marked.
-    marked_share: f64,
-    /// Window and threshold before the last timeout.
-    before_timeout: (f64, f64),
+giusto_units::defaults! {
+    /// TCP Prague (draft-briscoe-iccrg-prague-congestion-control-04), which reduces its window by half the marked share.
+    ///
+    /// | rule | here | draft |
+    /// |---|---|---|
+    /// | marked share `alpha` | moving average per reference RTT, gain 1/16, starts at 1 | §2.4.2 |
+    /// | decrease | `alpha / 2` of the window, at most once per RTT | §2.4.2 |
+    /// | increase | a segment per RTT, times (RTT / reference RTT)² below a reference RTT of 25 ms, for unmarked data only | §2.4.3, §2.4.4 |
+    /// | loss | half the window, less what marks took in the same RTT | §2.4.1 |
+    /// | slow start | ends at the first mark or loss | §2.4 |
+    /// | pacing | one window per smoothed RTT, twice that in slow start | §2.5.1 |
+    ///
+    /// Not implemented: the fallback for classic ECN queues (§2.4.1), and reduced RTT dependence only after 500 RTTs.
+    #[derive(Debug)]
+    pub struct Prague {
+        segment: f64 = 1.0,
+        /// Window and threshold in bytes.
+        window: f64 = 1.0,
+        threshold: f64 = f64::INFINITY,
+        alpha: f64 = 1.0,
+        smoothed_rtt: TimeDelta = TimeDelta::ZERO,
+        /// Segments acknowledged and marked since the last update of `alpha`.
+        acknowledged: f64 = 0.0,
+        marked: f64 = 0.0,
+        updated: Timestamp = Timestamp::ZERO,
+        /// End of the data sent before the last reduction by marks, and the window before it.
+        reduced_until: u64 = 0,
+        before_reduction: f64 = 0.0,
+        /// Share of the last acknowledgement that was marked.
+        marked_share: f64 = 0.0,
+        /// Window and threshold before the last timeout.
+        before_timeout: (f64, f64) = (0.0, 0.0),
+    }
+    /// Creates a congestion control without a connection.
+    pub fn new();
 }
 
 impl Prague {
-    /// Creates a congestion control without a connection.
-    pub fn new() -> Self {
-        Self {
-            segment: 1.0,
-            window: 1.0,
-            threshold: f64::INFINITY,
-            alpha: 1.0,
-            smoothed_rtt: TimeDelta::ZERO,
-            acknowledged: 0.0,
-            marked: 0.0,
-            updated: Timestamp::ZERO,
-            reduced_until: 0,
-            before_reduction: 0.0,
-            marked_share: 0.0,
-            before_timeout: (0.0, 0.0),
-        }
-    }
-
     /// Moving average of the marked share (`alpha`), from 0 to 1.
     pub fn alpha(&self) -> f64 {
         self.alpha
