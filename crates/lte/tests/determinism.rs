@@ -50,5 +50,5 @@ fn the_link_model_is_the_same_everywhere() {
         let error = model.block_error(information.0[0] * 10_000.0, 6000, 10_000);
         information.0.into_iter().chain([error])
     });
-    assert_eq!(digest(values), 2_865_266_954_341_022_558);
+    assert_eq!(digest(values), 12_108_478_456_860_707_335);
 }
