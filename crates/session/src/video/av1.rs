@@ -2,7 +2,8 @@
 
 use giusto_rtp::av1;
 
-use super::picture_size::{Bits, size};
+use super::picture_size::size;
+use crate::bits::Bits;
 
 /// OBU types (§6.2.2).
 const SEQUENCE_HEADER: u8 = 1;
@@ -77,7 +78,7 @@ impl Sequence {
     /// That of a temporal unit, if it has one.
     pub(super) fn of(unit: &[u8]) -> Option<Self> {
         let header = av1::obus(unit).find(|obu| kind(obu) == Some(SEQUENCE_HEADER))?;
-        let mut bits = Bits::plain(body(&header)?.to_vec());
+        let mut bits = Bits::new(body(&header)?);
         let profile = bits.take(3)?;
         // A still picture, and its reduced header.
         bits.take(1)?;
@@ -151,7 +152,7 @@ impl Sequence {
 
 /// The part of a sequence header about samples, after the syntax of frames (§5.5.1, §5.5.2): bit depth of two bits, monochrome,
 /// subsampling of two bits, position of two bits.
-fn samples(bits: &mut Bits, profile: u32) -> Option<u32> {
+fn samples(bits: &mut Bits<'_>, profile: u32) -> Option<u32> {
     /// Colour primaries BT.709, transfer sRGB, matrix identity (§6.4.2).
     const RGB: (u32, u32, u32) = (1, 13, 0);
     // Super-resolution, and two filters.
@@ -186,7 +187,7 @@ fn samples(bits: &mut Bits, profile: u32) -> Option<u32> {
 
 impl FrameSyntax {
     /// The rest of a sequence header, after the size of the pictures.
-    fn read(bits: &mut Bits) -> Option<Self> {
+    fn read(bits: &mut Bits<'_>) -> Option<Self> {
         let id_bits =
             if bits.take(1)? == 1 { bits.take(4)? as usize + 2 + bits.take(3)? as usize + 1 } else { 0 };
         // Superblocks, two intra filters, and four tools of prediction.
@@ -203,7 +204,7 @@ impl FrameSyntax {
 
     /// `refresh_frame_flags` of a frame that is shown and coded here (§5.9.2).
     fn refreshed(self, header: &[u8]) -> Option<u32> {
-        let mut bits = Bits::plain(header.get(..header.len().min(HEADER_BYTES))?.to_vec());
+        let mut bits = Bits::new(header.get(..header.len().min(HEADER_BYTES))?);
         let shows_existing = bits.take(1)? == 1;
         let (kind, is_shown) = (bits.take(2)?, bits.take(1)? == 1);
         if shows_existing || !is_shown || kind == KEY_FRAME || kind == SWITCH_FRAME {

@@ -3,6 +3,8 @@
 
 use giusto_rtp::{h264::nal_units, vp9};
 
+use crate::bits::Bits;
+
 /// The unit of a sequence parameter set.
 const SEQUENCE_PARAMETERS: u8 = 7;
 /// The profiles whose sets begin with a chroma format (ITU-T H.264 §7.3.2.1.1).
@@ -106,7 +108,7 @@ pub(super) fn vp9_dimensions(frame: &[u8]) -> Option<(u16, u16)> {
     if !vp9::is_key(frame) {
         return None;
     }
-    let mut bits = Bits::plain(frame.get(..frame.len().min(16))?.to_vec());
+    let mut bits = Bits::new(frame.get(..frame.len().min(16))?);
     bits.take(2)?;
     let (low, high) = (bits.take(1)?, bits.take(1)?);
     let profile = high << 1 | low;
@@ -133,13 +135,9 @@ pub(super) fn size(width: u32, height: u32) -> Option<(u16, u16)> {
     Some((u16::try_from(width + 1).ok()?, u16::try_from(height + 1).ok()?))
 }
 
-/// The bits of a unit, without the bytes that prevent start codes (ITU-T H.264 §7.4.1).
-pub(super) struct Bits {
-    bytes: Vec<u8>,
-    at: usize,
-}
-
-impl Bits {
+/// What H.264 and VP9 have beside.
+impl Bits<'_> {
+    /// The bits of a unit, without the bytes that prevent start codes (ITU-T H.264 §7.4.1).
     fn of(unit: &[u8]) -> Self {
         let (mut bytes, mut zeros) = (Vec::with_capacity(unit.len()), 0);
         for &byte in unit {
@@ -150,23 +148,7 @@ impl Bits {
             zeros = if byte == 0 { zeros + 1 } else { 0 };
             bytes.push(byte);
         }
-        Self { bytes, at: 0 }
-    }
-
-    /// The bits of bytes that prevent nothing.
-    pub(super) const fn plain(bytes: Vec<u8>) -> Self {
-        Self { bytes, at: 0 }
-    }
-
-    /// Up to 32 bits.
-    pub(super) fn take(&mut self, count: usize) -> Option<u32> {
-        let mut value = 0;
-        for _ in 0..count {
-            let byte = self.bytes.get(self.at / 8)?;
-            value = value << 1 | u32::from(byte >> (7 - self.at % 8) & 1);
-            self.at += 1;
-        }
-        Some(value)
+        Self::new(bytes)
     }
 
     /// An Exp-Golomb code (§9.1).

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::window::widened;
+use crate::bits::Bits;
 
 /// Templates that an identifier of six bits distinguishes.
 const MAX_TEMPLATES: usize = 64;
@@ -101,7 +102,7 @@ impl Dependencies {
     /// Handles the descriptor of the packet with this unwrapped number, which is new. `None` if the descriptor is damaged, or if its
     /// structure has not arrived; both change nothing.
     pub(super) fn on_packet(&mut self, packet: u64, descriptor: &[u8]) -> Option<Begin> {
-        let mut bits = Bits { bytes: descriptor, at: 0 };
+        let mut bits = Bits::new(descriptor);
         // §A.8.2: mandatory_descriptor_fields.
         let (start, end) = (bits.flag()?, bits.flag()?);
         let template = bits.take(6)? as u8;
@@ -326,32 +327,8 @@ impl Structure {
     }
 }
 
-struct Bits<'a> {
-    bytes: &'a [u8],
-    at: usize,
-}
-
+/// What only these descriptors have.
 impl Bits<'_> {
-    /// f(count), up to 32 bits.
-    fn take(&mut self, count: usize) -> Option<u32> {
-        let mut value = 0;
-        for _ in 0..count {
-            let byte = self.bytes.get(self.at / 8)?;
-            value = value << 1 | u32::from(byte >> (7 - self.at % 8) & 1);
-            self.at += 1;
-        }
-        Some(value)
-    }
-
-    fn flag(&mut self) -> Option<bool> {
-        self.take(1).map(|bit| bit == 1)
-    }
-
-    fn skip(&mut self, count: usize) -> Option<()> {
-        self.at += count;
-        (self.at <= 8 * self.bytes.len()).then_some(())
-    }
-
     /// The indications of a frame for each decode target, two bits each: a bit for each that is not "not present".
     fn indications(&mut self, targets: usize) -> Option<u32> {
         let mut present = 0;
