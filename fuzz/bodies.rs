@@ -4,7 +4,6 @@
 
 use std::net::SocketAddr;
 
-use giusto_pace::HeaderLayer;
 use giusto_rtp::{
     AbsSendTime, ExtensionElements, RtpHeader, RtxHeader, TransportSequence,
     flexfec::{FecHeader, Parity},
@@ -16,8 +15,8 @@ use giusto_session::probe::{
     FarEndReports, Inbound, LocalClock, Passive, Receiver, ReceiverConfig, Sender, SenderConfig, SenderEvent,
     payload::{PayloadSizes, PayloadTrace},
     wire::{
-        self, ClockIdentity, DataHeader, FINISH_BYTES, MAX_MESSAGE_BYTES, Message, OPENING_BYTES, PacingNote,
-        SEALED_DATA_HEADER_BYTES, SenderFigures, StreamFormat, StreamRequest, StreamToken,
+        self, DataHeader, FINISH_BYTES, MAX_MESSAGE_BYTES, Message, OPENING_BYTES, SEALED_DATA_HEADER_BYTES,
+        SenderFigures, StreamFormat, StreamRequest, StreamToken,
     },
 };
 use giusto_session::{
@@ -377,18 +376,7 @@ pub(crate) fn channel(bytes: &[u8]) {
 }
 
 fn request() -> StreamRequest {
-    StreamRequest {
-        format: StreamFormat::Giusto,
-        rate_bps: Some(1_000_000),
-        layer: HeaderLayer::Payload,
-        size: None,
-        gap: None,
-        packets: None,
-        ssrc: None,
-        pacing: PacingNote::default(),
-        reverse: None,
-        clock: ClockIdentity::default(),
-    }
+    StreamRequest { rate_bps: Some(1_000_000), ..StreamRequest::nothing() }
 }
 
 fn format_of(choice: u8) -> StreamFormat {

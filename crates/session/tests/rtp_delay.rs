@@ -4,14 +4,13 @@
 use std::net::SocketAddr;
 
 use giusto_measure::{DelayBasis, DelaySummary};
-use giusto_pace::HeaderLayer;
 use giusto_session::{
     Session,
     probe::{
         Content, Inbound, LocalClock, Outgoing, Passive, Receiver, ReceiverConfig, Sender, SenderConfig,
         SenderReports,
         payload::{PayloadSizes, SizeLimits, SizeSource},
-        wire::{ClockIdentity, PacingNote, StreamFormat, StreamRequest},
+        wire::{StreamFormat, StreamRequest},
     },
 };
 use giusto_units::{DataSize, TimeDelta, Timestamp};
@@ -82,14 +81,9 @@ fn announced(synchronised_within_ns: Option<u64>) -> DelaySummary {
     let request = StreamRequest {
         format: StreamFormat::Rtp { clock_rate_hz: 90_000, voice: None },
         rate_bps: Some(80_000),
-        layer: HeaderLayer::Payload,
         size: Some(SIZE),
-        gap: None,
-        packets: None,
         ssrc: Some(7),
-        pacing: PacingNote::default(),
-        reverse: None,
-        clock: ClockIdentity::default(),
+        ..StreamRequest::nothing()
     };
     let mut receiver = Receiver::new(ReceiverConfig::new([3; 32], local(ORIGIN_NS, synchronised_within_ns)));
     let mut sender =

@@ -9,11 +9,7 @@ use std::{
 };
 
 use crate::common::{giusto, json, process::Running, run, text};
-use giusto_pace::HeaderLayer;
-use giusto_session::probe::wire::{
-    ClockIdentity, FINISH_BYTES, Message, OPENING_BYTES, PacingNote, SenderFigures, StreamFormat,
-    StreamRequest,
-};
+use giusto_session::probe::wire::{FINISH_BYTES, Message, OPENING_BYTES, SenderFigures, StreamRequest};
 
 /// A `giusto recv` on a free port of loopback; killed at the end of the test. Its output is read only where a test asks for it.
 struct Receiver {
@@ -62,18 +58,7 @@ impl Receiver {
 }
 
 fn request() -> StreamRequest {
-    StreamRequest {
-        format: StreamFormat::Giusto,
-        rate_bps: Some(1_000_000),
-        layer: HeaderLayer::Payload,
-        size: None,
-        gap: None,
-        packets: None,
-        ssrc: None,
-        pacing: PacingNote::default(),
-        reverse: None,
-        clock: ClockIdentity::default(),
-    }
+    StreamRequest { rate_bps: Some(1_000_000), ..StreamRequest::nothing() }
 }
 
 /// A session without data, from a socket of its own. False if the receiver does not answer.

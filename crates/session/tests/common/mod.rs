@@ -7,15 +7,12 @@ use std::{
     net::SocketAddr,
 };
 
-use giusto_pace::HeaderLayer;
 use giusto_session::{
     Session,
     probe::{
         Inbound, LocalClock, Receiver, ReceiverConfig, ReceiverEvent, Sender, SenderConfig, SenderEvent,
         Stream,
-        wire::{
-            ClockIdentity, DataHeader, PacingNote, SenderFigures, StreamFormat, StreamRequest, StreamToken,
-        },
+        wire::{DataHeader, SenderFigures, StreamRequest, StreamToken},
     },
 };
 use giusto_units::{DataSize, TimeDelta, Timestamp};
@@ -29,16 +26,10 @@ pub(crate) fn address(port: u16) -> SocketAddr {
 
 pub(crate) fn request() -> StreamRequest {
     StreamRequest {
-        format: StreamFormat::Giusto,
         rate_bps: Some(RATE_BPS),
-        layer: HeaderLayer::Payload,
         size: Some(DataSize::from_bytes(SIZE as u64)),
-        gap: None,
         packets: Some(1_000_000),
-        ssrc: None,
-        pacing: PacingNote::default(),
-        reverse: None,
-        clock: ClockIdentity::default(),
+        ..StreamRequest::nothing()
     }
 }
 
