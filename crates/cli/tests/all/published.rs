@@ -127,11 +127,23 @@ fn serde_covers_every_public_value_type() {
             let source = fs::read_to_string(&path).unwrap();
             let lines: Vec<&str> = source.lines().collect();
             for (place, line) in lines.iter().enumerate() {
-                let declared = line.strip_prefix("pub struct ").or_else(|| line.strip_prefix("pub enum "));
+                let unindented = line.trim_start();
+                let declared = unindented.strip_prefix("pub struct ");
+                let declared = declared.or_else(|| unindented.strip_prefix("pub enum "));
                 let Some(declared) = declared else { continue };
-                let of_it = lines[..place].iter().rev();
+                // In a call of a macro it is indented, of which one derives for it. Deeper are the macros themselves.
+                let (indent, _) = line.split_at(line.len() - unindented.len());
+                if indent.len() > 4 {
+                    continue;
+                }
+                let of_it = lines[..place].iter().rev().map_while(|line| line.strip_prefix(indent));
+                let is_config =
+                    lines[..place].iter().rfind(|line| !line.starts_with(indent) || indent.is_empty());
+                if is_config.is_some_and(|line| line.starts_with("crate::constants::config!")) {
+                    continue;
+                }
                 let attributes = of_it.take_while(|line| line.starts_with(['#', '/', ' ', ')']));
-                let serde: Vec<&&str> = attributes.filter(|line| line.contains("serde::")).collect();
+                let serde: Vec<&str> = attributes.filter(|line| line.contains("serde::")).collect();
                 let derives = |what: &str| serde.iter().any(|line| line.contains(what));
                 let type_name = declared.split(|c: char| !c.is_alphanumeric()).next().unwrap();
                 let borrows = BORROWING.contains(&type_name);
