@@ -225,7 +225,7 @@ impl Writer for Csv {
         line.clear();
         for (place, column) in COLUMNS.iter().enumerate() {
             if place > 0 {
-                line.push_str(",");
+                line.push(',');
             }
             // Writing to a string cannot fail.
             let _ = match column.values {
@@ -236,7 +236,7 @@ impl Writer for Csv {
                 Values::Link => row.link().map(|link| write_name(line, &self.names.links, link)),
             };
         }
-        line.push_str("\n");
+        line.push('\n');
         self.file.write_all(line.as_bytes())
     }
 
