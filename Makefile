@@ -20,9 +20,10 @@ built:
 # The tests of the command are those called `all`. They wait more than they compute, hence three for each processor.
 test-command:
 	RUST_TEST_THREADS=$$(( 3 * $$(nproc) )) $(CARGO) test $(TESTED) --test all -- --show-output
-# Cargo can name targets, and not all but one: so they are run by a shell that passes over the command's.
+# Cargo cannot leave out one target: a shell that starts each program passes over the command's. Documentation tests would warn of make's
+# job server, which they cannot reach.
 test-crates:
-	$(CARGO) test $(TESTED) --config "target.'cfg(unix)'.runner = ['sh', '-c', 'case \$$0 in */all-*) ;; *) exec \"\$$0\" \"\$$@\" ;; esac']" \
+	MAKEFLAGS= $(CARGO) test $(TESTED) --config "target.'cfg(unix)'.runner = ['sh', '-c', 'case \$$0 in */all-*) ;; *) exec \"\$$0\" \"\$$@\" ;; esac']" \
 		-- --show-output
 
 # The Python tests run in an environment of their own, in which the package is installed from here. Where pip cannot install what they

@@ -226,7 +226,7 @@ pub(crate) fn run(args: &LinkArgs, stop: &Arc<AtomicBool>) -> anyhow::Result<Exi
         progress.note(match run.began_with {
             "media" => "the time of the links began with the first RTP packet",
             "command" => "the time of the links began with COMMAND",
-            _ => "the time of the links began with the first datagram behind the handshake",
+            _ => "the time of the links began with the first datagram after the handshake",
         });
     }
     // One of both that fails costs the other nothing.

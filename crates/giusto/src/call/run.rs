@@ -518,7 +518,7 @@ fn answer(
     };
     let lacks = |what: String, flag: &str| {
         CallRefusal::Offer(format!(
-            "this end has no {what} to send: start it with {flag}, or do not ask for it"
+            "this end has no {what} to send: start it with {flag}, or leave out --bidir, --codec or --voice at the caller"
         ))
     };
     let CallSettings { video, voice, .. } = &local.settings;

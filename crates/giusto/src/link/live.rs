@@ -147,7 +147,7 @@ pub struct LinkRun {
     /// Addresses of the far side; empty with a relay.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub far: Vec<IpAddr>,
-    /// What the time of the links began with: `command`, `media`, `datagram` of a relay behind a handshake, or `signal`.
+    /// What the time of the links began with: `command`, `media`, `datagram` of a relay after its handshake, or `signal`.
     pub began_with: &'static str,
     /// Wake-ups of the thread that drives the links.
     pub sleeper: SleeperReport,
