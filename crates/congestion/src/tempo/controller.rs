@@ -205,10 +205,15 @@ impl Tempo {
         let link = train.map_or(link, |train| link.max(bps(train.arrived)));
         let packet_time = TimeDelta::from_seconds_f64((self.packet / link).min(MAX_PACKET_TIME));
         let short = SHORT.max(packet_time * 4).min(LONG);
-        let standing = self.delay.base().and_then(|base| self.frames.queue(base));
+        let base = self.delay.base();
+        let standing = base.and_then(|base| self.frames.queue(base));
         let queue = standing.filter(|queue| queue.packets >= 3).map(|queue| queue.delay);
         let frames = standing.map_or(1, |standing| standing.frames);
-        let jitter = self.frames.by_chance(frames, config.false_alarm);
+        let jitter = self.frames.jitter().by_chance(
+            base.unwrap_or_default() + packet_time,
+            frames,
+            config.false_alarm,
+        );
         let limit = |fixed: TimeDelta, jitter| fixed + TimeDelta::from_seconds_f64(jitter);
         let high = limit(config.congested_above, jitter) + packet_time;
         let low = limit(config.empty_below, 0.5 * jitter) + packet_time / 2;

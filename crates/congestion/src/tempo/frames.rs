@@ -1,13 +1,13 @@
 //! Frames as they arrive: packets that left without a pause between them.
 //!
 //! The packets of a frame leave together, faster than the media rate. How fast they arrive shows the capacity. The one that waited least
-//! shows what earlier frames left in the queue; by how much that differs from frame to frame, without congestion, is the jitter of the path.
+//! shows what earlier frames left in the queue.
 
 use alloc::collections::VecDeque;
 
-use giusto_units::{DataRate, DataSize, PeerTimestamp, TimeDelta, Timestamp, math};
+use giusto_units::{DataRate, DataSize, PeerTimestamp, TimeDelta, Timestamp};
 
-use super::bps;
+use super::{bps, jitter::Jitter};
 
 /// Frames that are kept after their end: more than 0.45 s at 120 Hz.
 const MAX_FRAMES: usize = 63;
@@ -36,10 +36,6 @@ const MAX_WINDOW: TimeDelta = TimeDelta::from_millis(450);
 /// With fewer packets in the window, older frames up to [`MAX_AGE`] are taken.
 const MIN_PACKETS: u32 = 4;
 const MAX_AGE: TimeDelta = TimeDelta::from_millis(400);
-/// Weight of a frame in the jitter: about a second counts.
-const WEIGHT: f64 = 1.0 / 32.0;
-/// Larger differences are stalls, in seconds.
-const MAX_DIFFERENCE: f64 = 0.1;
 
 /// Sending and arrival rate of the latest trains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,8 +93,7 @@ pub(super) struct Frames {
     /// Those that have ended, the newest last, and the one after them.
     ended: VecDeque<Frame>,
     current: Option<Frame>,
-    /// Mean difference between the delays of two frames, in seconds.
-    jitter: f64,
+    jitter: Jitter,
 }
 
 impl Frames {
@@ -143,8 +138,7 @@ impl Frames {
     #[inline(never)]
     fn end(&mut self, frame: Frame, is_calm: bool) {
         if is_calm && let Some(before) = self.ended.back() {
-            let difference = (frame.min_delay - before.min_delay).as_seconds().abs().min(MAX_DIFFERENCE);
-            self.jitter += WEIGHT * (difference - self.jitter);
+            self.jitter.on_frame(before.min_delay, frame.min_delay);
         }
         if self.ended.len() >= MAX_FRAMES {
             self.ended.pop_front();
@@ -152,12 +146,8 @@ impl Frames {
         self.ended.push_back(frame);
     }
 
-    /// The delay that the least of `frames` frames exceeds with this probability without any queue, in seconds.
-    ///
-    /// For delays that are uniform in a range *J*, two frames differ by *J*/3 in the mean, and the least of *n* exceeds *x* with the
-    /// probability (1 − *x*/*J*)^*n*.
-    pub(super) fn by_chance(&self, frames: u32, probability: f64) -> f64 {
-        3.0 * self.jitter * (1.0 - math::exp(math::ln(probability) / f64::from(frames.max(1))))
+    pub(super) fn jitter(&self) -> &Jitter {
+        &self.jitter
     }
 
     /// The queue above a base delay. `None` without any arrival.
@@ -239,7 +229,7 @@ mod tests {
         let own = |low: u64| frames((0..30).map(|_| (0..4).map(|packet| 20 + low + packet * 4).collect()));
         assert_eq!(queue(&own(0)).delay, TimeDelta::ZERO);
         assert_eq!(queue(&own(15)).delay, TimeDelta::from_millis(15));
-        assert!(own(15).jitter < 1e-12);
+        assert!(own(15).jitter.by_chance(TimeDelta::from_millis(20), 3, 0.003) < 1e-12);
         // Those that began to arrive within 100 ms.
         assert_eq!((queue(&own(0)).frames, queue(&own(0)).packets), (3, 12));
     }
@@ -264,41 +254,6 @@ mod tests {
             frames.push(packet.sent, packet, 5e6, true);
         }
         assert_eq!((queue(&frames).packets, queue(&frames).delay), (4, TimeDelta::ZERO));
-    }
-
-    #[test]
-    fn the_least_of_some_frames_exceeds_its_limit_as_often_as_is_said() {
-        // Uniform in 30 ms, by a linear congruential generator (Numerical Recipes §7.1).
-        let mut state = 1_u32;
-        let mut uniform = || {
-            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            u64::from(state) * 30_000 / (1 << 32)
-        };
-        let (mut jittery, mut exceeded, mut samples) = (Frames::default(), 0, 0);
-        for frame in 0..40_000_u64 {
-            let packet = packet(1_000_000 + frame * 33_000, 20_000 + uniform());
-            jittery.push(packet.sent, packet, 5e6, true);
-            if frame > 200 && frame % 20 == 0 {
-                let found = jittery
-                    .current
-                    .iter()
-                    .chain(jittery.ended.iter().rev())
-                    .take(4)
-                    .map(|frame| frame.min_delay)
-                    .min()
-                    .unwrap();
-                let limit = jittery.by_chance(4, 0.05);
-                assert!((0.009..0.022).contains(&limit), "{limit}");
-                exceeded += u32::from(found > TimeDelta::from_seconds_f64(0.02 + limit));
-                samples += 1;
-            }
-        }
-        // 30 ms × (1 − 0.05^(1/4)) = 15.8 ms; 5 % of 1990 windows, and what the error of the jitter adds.
-        let share = f64::from(exceeded) / f64::from(samples);
-        assert!((0.03..0.09).contains(&share), "{share}");
-        // More frames, or congestion more often found by mistake, make the limit lower.
-        assert!(jittery.by_chance(8, 0.05) < jittery.by_chance(4, 0.05));
-        assert!(jittery.by_chance(4, 0.1) < jittery.by_chance(4, 0.05));
     }
 
     /// Frames of so many packets of 10 000 bits each 33 ms, which leave `sent_us` apart and arrive `arrived_us` apart.

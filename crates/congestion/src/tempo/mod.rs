@@ -4,7 +4,7 @@
 //! |---|---|
 //! | constants | [`Config`] |
 //! | packets that arrived lately | `arrivals` |
-//! | estimators | `base_delay`, `frames`, `delivery_rate`, `loss_ratio`, `sharing` |
+//! | estimators | `base_delay`, `frames`, `jitter`, `delivery_rate`, `loss_ratio`, `sharing` |
 //! | state of the path after a feedback | `path` |
 //! | laws | `grow`, `drain`, `distance`, `compete`, `loss`, `marks`, `silence` |
 //! | controller | [`Tempo`] |
@@ -27,6 +27,7 @@ mod distance;
 mod drain;
 mod frames;
 mod grow;
+mod jitter;
 mod loss;
 mod loss_ratio;
 mod marks;
