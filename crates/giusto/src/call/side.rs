@@ -103,24 +103,6 @@ impl Received {
     }
 }
 
-/// The source of real audio.
-#[cfg_attr(not(feature = "voice"), expect(clippy::unnecessary_wraps, reason = "the encoder can refuse"))]
-fn audio_source(
-    voice: Option<&VoiceInput>,
-    start: Timestamp,
-) -> Result<Option<Box<dyn MediaSource>>, String> {
-    #[cfg(feature = "voice")]
-    return voice
-        .map(|voice| Ok(Box::new(super::voice::Voice::new(voice.clone(), start)?) as Box<dyn MediaSource>))
-        .transpose();
-    #[cfg(not(feature = "voice"))]
-    {
-        // Without the feature there is no input.
-        let _ = (voice, start);
-        Ok(None)
-    }
-}
-
 /// The media of one end of a call, and their record.
 #[derive(Debug)]
 pub struct CallSide {
@@ -211,7 +193,10 @@ impl CallSide {
             let real =
                 config.video.as_ref().map(|video| video.source(start, spec.limits.start)).transpose()?;
             let video = real.map(|video| -> Box<dyn MediaSource> { Box::new(video) });
-            let real = RealSources { video, audio: audio_source(config.voice.as_ref(), start)? };
+            let real = RealSources {
+                video,
+                audio: config.voice.as_ref().map(|voice| voice.source(start)).transpose()?,
+            };
             let endpoint = media::sender(spec, controller, ends, start, random, real)?;
             let media = Media::new(endpoint, outgoing[0], outgoing[0], start);
             // At the end of the call, its last frames are still sent.

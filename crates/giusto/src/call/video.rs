@@ -10,10 +10,10 @@ use std::{
 
 use giusto_net::encoder::{EncoderError, EncoderProcess};
 use giusto_session::{
-    media::{Payload, RateRange},
+    media::{Frame, RateRange},
     video::{Clip, ClipError, FileSource, Ladder, LadderError, VideoCodec, VideoSource},
 };
-use giusto_sim::traffic::encoder::{EncodedFrame, MediaSource};
+use giusto_sim::traffic::encoder::MediaSource;
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -195,8 +195,6 @@ impl VideoInput {
             source,
             start,
             summed: start,
-            frames: 0,
-            payload: None,
             paused: false,
             counts: Arc::clone(&self.counts),
         })
@@ -211,8 +209,6 @@ pub(crate) struct RealVideo {
     target: DataRate,
     /// Up to here the target is part of its mean.
     summed: Timestamp,
-    frames: u64,
-    payload: Option<Payload>,
     paused: bool,
     counts: Arc<Counts>,
 }
@@ -238,22 +234,13 @@ impl MediaSource for RealVideo {
         if self.paused { None } else { self.source.next_frame_at() }
     }
 
-    fn poll_frame(&mut self, now: Timestamp) -> Option<EncodedFrame> {
+    fn poll_frame(&mut self, now: Timestamp) -> Option<Frame> {
         let frame = self.source.poll_frame(now.max(self.start))?;
         self.sum_target(now);
-        let size = frame.payload.size();
         self.counts.frames.fetch_add(1, Relaxed);
         self.counts.key_frames.fetch_add(frame.key.into(), Relaxed);
-        self.counts.bytes.fetch_add(size.as_bytes(), Relaxed);
-        self.payload = Some(frame.payload);
-        self.frames += 1;
-        Some(EncodedFrame {
-            id: self.frames - 1,
-            captured: frame.captured,
-            media_timestamp: frame.media_timestamp,
-            size,
-            key: frame.key,
-        })
+        self.counts.bytes.fetch_add(frame.payload.size().as_bytes(), Relaxed);
+        Some(frame)
     }
 
     fn set_target(&mut self, now: Timestamp, target: DataRate) {
@@ -281,11 +268,7 @@ impl MediaSource for RealVideo {
         }
     }
 
-    fn take_payload(&mut self) -> Option<Payload> {
-        self.payload.take()
-    }
-
-    fn on_skipped(&mut self, now: Timestamp, _: &EncodedFrame) {
+    fn on_skipped(&mut self, now: Timestamp, _: &Frame) {
         self.skip(now);
     }
 }

@@ -5,7 +5,8 @@ use std::sync::{
     atomic::{AtomicU64, Ordering::Relaxed},
 };
 
-use giusto_units::{DataRate, TimeDelta};
+use giusto_sim::traffic::encoder::MediaSource;
+use giusto_units::{DataRate, TimeDelta, Timestamp};
 use serde::{Deserialize, Serialize};
 
 /// The rate of the encoder, headers not included: in-band FEC needs 20 kbit/s at 10 % loss, wideband speech 16 to 20 (RFC 6716 §2.1.1).
@@ -17,6 +18,7 @@ pub(crate) const CLOCK: u32 = 48_000;
 
 /// Rates of samples that the encoder takes (RFC 6716 §2). Others between the first and the last are converted to the last.
 const RATES: [u32; 5] = [8_000, 12_000, 16_000, 24_000, 48_000];
+const WITHOUT_OPUS: &str = "this giusto was built without Opus: build it with `cargo install --locked --path crates/cli --features voice`";
 /// The rate of the voice that is made here.
 const TALK_RATE: u32 = 16_000;
 
@@ -59,9 +61,7 @@ impl VoiceInput {
     /// The text says why they cannot be sent, and the fix.
     pub fn new(samples: Vec<i16>, rate: u32, channels: u16) -> Result<Self, String> {
         if cfg!(not(feature = "voice")) {
-            return Err("this giusto was built without Opus: build it with `cargo install --locked --path \
-                 crates/cli --features voice`"
-                .to_owned());
+            return Err(WITHOUT_OPUS.to_owned());
         }
         if !(RATES[0]..=CLOCK).contains(&rate) {
             return Err(format!(
@@ -97,6 +97,21 @@ impl VoiceInput {
             ((n % 128 - 64) * loudness / 8) as i16
         };
         Self::new((0..TALK_RATE as i32 * 258 / 100).map(sample).collect(), TALK_RATE, 1)
+    }
+
+    /// Its packets from `start` on.
+    ///
+    /// # Errors
+    ///
+    /// Why the encoder refuses.
+    pub(crate) fn source(&self, start: Timestamp) -> Result<Box<dyn MediaSource>, String> {
+        #[cfg(feature = "voice")]
+        return Ok(Box::new(encoder::Voice::new(self.clone(), start)?));
+        #[cfg(not(feature = "voice"))]
+        {
+            let _ = start;
+            Err(WITHOUT_OPUS.to_owned())
+        }
     }
 
     /// The same, with counts of its own.
@@ -141,16 +156,14 @@ const fn packet_samples(rate: u32) -> usize {
 }
 
 #[cfg(feature = "voice")]
-pub(crate) use encoder::Voice;
-
-#[cfg(feature = "voice")]
 mod encoder {
-    use giusto_session::media::{Payload, RateRange};
-    use giusto_sim::traffic::encoder::{EncodedFrame, LATENESS_MAX, MediaSource};
-    use giusto_units::{DataSize, Timestamp};
+    use giusto_session::media::{Frame, RateRange};
+    use giusto_sim::traffic::encoder::LATENESS_MAX;
     use ropus::{Application, Bitrate, Channels, Encoder, InbandFec};
 
-    use super::{CLOCK, DataRate, PACKET_TIME, Relaxed, VOICE_RATE, VoiceInput, packet_samples};
+    use super::{
+        CLOCK, DataRate, MediaSource, PACKET_TIME, Relaxed, Timestamp, VOICE_RATE, VoiceInput, packet_samples,
+    };
 
     /// The loss for which in-band FEC is sized, in percent. Chosen by us: above it repair by FEC alone is of little use.
     const EXPECTED_LOSS: u8 = 10;
@@ -166,7 +179,6 @@ mod encoder {
         next: Timestamp,
         number: u64,
         is_paused: bool,
-        payload: Option<Payload>,
     }
 
     impl std::fmt::Debug for Voice {
@@ -186,7 +198,7 @@ mod encoder {
                 .dtx(true)
                 .build()
                 .map_err(|error| format!("Opus: {error}"))?;
-            Ok(Self { input, encoder, next: start, number: 0, is_paused: false, payload: None })
+            Ok(Self { input, encoder, next: start, number: 0, is_paused: false })
         }
 
         /// The samples of the next packet.
@@ -203,7 +215,7 @@ mod encoder {
             (!self.is_paused).then_some(self.next)
         }
 
-        fn poll_frame(&mut self, now: Timestamp) -> Option<EncodedFrame> {
+        fn poll_frame(&mut self, now: Timestamp) -> Option<Frame> {
             while self.next <= now {
                 let (captured, number, samples) = (self.next, self.number, self.samples());
                 let mut packet = vec![0; MAX_BYTES];
@@ -220,14 +232,8 @@ mod encoder {
                 packet.truncate(length);
                 self.input.counts.packets.fetch_add(1, Relaxed);
                 self.input.counts.bytes.fetch_add(length as u64, Relaxed);
-                self.payload = Some(Payload::from(packet));
-                return Some(EncodedFrame {
-                    id: number,
-                    captured,
-                    media_timestamp: (number * u64::from(CLOCK / 50)) as u32,
-                    size: DataSize::from_bytes(length as u64),
-                    key: false,
-                });
+                let media_timestamp = (number * u64::from(CLOCK / 50)) as u32;
+                return Some(Frame { captured, media_timestamp, payload: packet.into(), key: false });
             }
             None
         }
@@ -247,10 +253,6 @@ mod encoder {
         fn set_paused(&mut self, now: Timestamp, paused: bool) {
             self.is_paused = paused;
             self.next = self.next.max(now);
-        }
-
-        fn take_payload(&mut self) -> Option<Payload> {
-            self.payload.take()
         }
     }
 
@@ -285,7 +287,7 @@ mod encoder {
                     (frame.captured, u64::from(frame.media_timestamp)),
                     (at, at.as_nanos() * 48 / 1_000_000)
                 );
-                let bytes = voice.take_payload().unwrap().to_vec();
+                let bytes = frame.payload.to_vec();
                 if at < Timestamp::from_nanos(1_000_000_000) { packets.push(bytes) } else { quiet += 1 }
             }
             // Ten of silence before it is noticed, then one in 400 ms.
@@ -347,12 +349,12 @@ mod encoder {
                 let channels = if channels == 1 { Channels::Mono } else { Channels::Stereo };
                 let mut decoder = Decoder::new(rate, channels).unwrap();
                 for n in 0..50 {
-                    if voice.poll_frame(Timestamp::ZERO + PACKET_TIME * n).is_none() {
+                    let Some(frame) = voice.poll_frame(Timestamp::ZERO + PACKET_TIME * n) else {
                         silent += 1;
                         continue;
-                    }
+                    };
                     sent += 1;
-                    let packet = voice.take_payload().unwrap().to_vec();
+                    let packet = frame.payload.to_vec();
                     assert!((3..=MAX_BYTES).contains(&packet.len()));
                     let mut pcm = vec![0; 2 * each];
                     let decoded = decoder.decode(&packet, &mut pcm, DecodeMode::Normal);

@@ -7,14 +7,14 @@ use giusto_session::{
         MediaSenderConfig, MediaStream, PADDING_SSRC, PADDING_TYPE, Packetizer, ParityStream, PayloadFormat,
         PayloadHeader, RepairConfig, StreamRepair, pacer_config,
     },
-    video::VideoCodec,
+    video::{VIDEO_CLOCK, VideoCodec},
 };
 use giusto_sim::{
     random::Random,
     record::{RepairRecord, StreamKind, StreamRecord},
     traffic::{
         EncodedEndpoint,
-        encoder::{Audio, Coded, MediaSource, SourceError, VIDEO_CLOCK},
+        encoder::{Audio, Coded, MediaSource, SourceError},
     },
 };
 use giusto_units::{DataSize, TimeDelta, Timestamp};

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use giusto_session::media::{Datagram, Frame, MediaEndpoint, MediaEvent, Payload};
+use giusto_session::media::{Datagram, MediaEndpoint, MediaEvent, Payload};
 use giusto_units::{Ecn, TimeDelta, Timestamp};
 
 use super::encoder::MediaSource;
@@ -127,9 +127,6 @@ impl EncodedEndpoint {
             let Some(encoder) = self.encoders.get_mut(stream) else { return };
             while let Some(frame) = encoder.source.poll_frame(now) {
                 if self.endpoint.wants_frame(now, stream) {
-                    let payload = encoder.source.take_payload().unwrap_or_else(|| Payload::zeros(frame.size));
-                    let (captured, media_timestamp, key) = (frame.captured, frame.media_timestamp, frame.key);
-                    let frame = Frame { captured, media_timestamp, payload, key };
                     // A model makes no empty frame, and none above the maximum size of a session.
                     let _ = self.endpoint.push_frame(now, stream, frame);
                 } else {

@@ -1,8 +1,8 @@
 //! Tests with abnormal sources, clocks, links and values.
 
 use giusto_congestion::{Algorithm, Limits};
-use giusto_session::media::{MediaEvent, Payload, RateRange};
-use giusto_sim::traffic::encoder::{EncodedFrame, MediaSource};
+use giusto_session::media::{Frame, MediaEvent, Payload, RateRange};
+use giusto_sim::traffic::encoder::MediaSource;
 use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
 
 use super::link::{Run, UDP, algorithm, at, audio, kbps, limited, millis, stream, video};
@@ -26,14 +26,14 @@ impl MediaSource for Odd {
     fn next_frame_at(&self) -> Option<Timestamp> {
         self.due
     }
-    fn poll_frame(&mut self, now: Timestamp) -> Option<EncodedFrame> {
+    fn poll_frame(&mut self, now: Timestamp) -> Option<Frame> {
         let (bytes, interval) = self.frames?;
         let captured = self.due.filter(|&due| due <= now)?;
         self.due = Some(now + interval);
         self.count += 1;
         let media_timestamp = self.count as u32 * 3000;
-        let size = DataSize::from_bytes(bytes);
-        Some(EncodedFrame { id: self.count, captured, media_timestamp, size, key: false })
+        let payload = Payload::zeros(DataSize::from_bytes(bytes));
+        Some(Frame { captured, media_timestamp, payload, key: false })
     }
     fn set_target(&mut self, _: Timestamp, _: DataRate) {}
     fn target(&self) -> DataRate {

@@ -9,12 +9,13 @@ use giusto_congestion::{
     Algorithm, Controller, Decision, Feedback, Limits, QueueState, SentPacket, StreamState, Target,
 };
 use giusto_session::media::{
-    Datagram, MediaEndpoint, MediaEvent, MediaReceiver, MediaReceiverConfig, MediaSender, MediaSenderConfig,
-    MediaStream, PADDING_TYPE, PayloadFormat, RateRange, SourceFigures, StreamFigures, pacer_config,
+    Datagram, Frame, MediaEndpoint, MediaEvent, MediaReceiver, MediaReceiverConfig, MediaSender,
+    MediaSenderConfig, MediaStream, PADDING_TYPE, PayloadFormat, RateRange, SourceFigures, StreamFigures,
+    pacer_config,
 };
 use giusto_sim::traffic::{
     EncodedEndpoint,
-    encoder::{Audio, AudioConfig, EncodedFrame, MediaSource, PerfectConfig, PerfectEncoder},
+    encoder::{Audio, AudioConfig, MediaSource, PerfectConfig, PerfectEncoder},
 };
 use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
 
@@ -128,7 +129,7 @@ impl<S: MediaSource> MediaSource for Spy<S> {
     fn next_frame_at(&self) -> Option<Timestamp> {
         self.0.next_frame_at()
     }
-    fn poll_frame(&mut self, now: Timestamp) -> Option<EncodedFrame> {
+    fn poll_frame(&mut self, now: Timestamp) -> Option<Frame> {
         let frame = self.0.poll_frame(now)?;
         let mut seen = self.1.lock().unwrap();
         seen.frames += 1;

@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use giusto_congestion::{Fixed, Requirements};
 use giusto_session::{
     media::{
-        FrameArrival, KeyFrameRequest, MediaEndpoint, MediaReceiver, MediaReceiverConfig, MediaSender,
-        MediaSenderConfig, MediaStream, PADDING_TYPE, Packetizer, ParityRatio, ParityStream, Payload,
-        PayloadFormat, RateRange, RepairConfig, SourceFigures, StreamFigures, StreamRepair, pacer_config,
+        Frame, FrameArrival, KeyFrameRequest, MediaEndpoint, MediaReceiver, MediaReceiverConfig, MediaSender,
+        MediaSenderConfig, MediaStream, PADDING_TYPE, Packetizer, ParityRatio, ParityStream, PayloadFormat,
+        RateRange, RepairConfig, SourceFigures, StreamFigures, StreamRepair, pacer_config,
     },
     video::{VideoCodec, VideoSource},
 };
@@ -21,10 +21,7 @@ use giusto_sim::{
     packet::{FlowId, Packet},
     simulation::Simulation,
     trace::Note,
-    traffic::{
-        Agent, Body, EncodedEndpoint, Media, Transmit,
-        encoder::{EncodedFrame, MediaSource},
-    },
+    traffic::{Agent, Body, EncodedEndpoint, Media, Transmit, encoder::MediaSource},
 };
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 
@@ -93,8 +90,7 @@ impl VideoCall {
         let limits = RateRange::new(DataRate::from_bps(50_000), self.rate).unwrap();
         let encoder = Arc::clone(&outcome);
         let end = Timestamp::ZERO + self.duration;
-        let real =
-            Real { source, end, limits, target: self.rate, payload: None, frames: 0, outcome: encoder };
+        let real = Real { source, end, limits, target: self.rate, outcome: encoder };
         let sender = Media::new(self.sender(codec, offset, real), there, there, Timestamp::ZERO)
             .stopping_at(Timestamp::ZERO + self.duration + REST);
         let mut receiver = Media::new(self.receiver(codec), back, there, Timestamp::ZERO);
@@ -224,8 +220,6 @@ struct Real<S> {
     end: Timestamp,
     limits: RateRange,
     target: DataRate,
-    payload: Option<Payload>,
-    frames: u64,
     outcome: Arc<Mutex<Outcome>>,
 }
 
@@ -234,15 +228,12 @@ impl<S: VideoSource> MediaSource for Real<S> {
         self.source.next_frame_at().filter(|&at| at < self.end)
     }
 
-    fn poll_frame(&mut self, now: Timestamp) -> Option<EncodedFrame> {
+    fn poll_frame(&mut self, now: Timestamp) -> Option<Frame> {
         self.next_frame_at()?;
         let frame = self.source.poll_frame(now)?;
-        let size = frame.payload.size();
-        self.payload = Some(frame.payload);
-        self.outcome.lock().unwrap_or_else(PoisonError::into_inner).encoded += size.as_bytes();
-        self.frames += 1;
-        let (captured, media_timestamp, key) = (frame.captured, frame.media_timestamp, frame.key);
-        Some(EncodedFrame { id: self.frames - 1, captured, media_timestamp, size, key })
+        let bytes = frame.payload.size().as_bytes();
+        self.outcome.lock().unwrap_or_else(PoisonError::into_inner).encoded += bytes;
+        Some(frame)
     }
 
     fn set_target(&mut self, now: Timestamp, target: DataRate) {
@@ -264,11 +255,7 @@ impl<S: VideoSource> MediaSource for Real<S> {
 
     fn set_paused(&mut self, _: Timestamp, _: bool) {}
 
-    fn take_payload(&mut self) -> Option<Payload> {
-        self.payload.take()
-    }
-
-    fn on_skipped(&mut self, now: Timestamp, _: &EncodedFrame) {
+    fn on_skipped(&mut self, now: Timestamp, _: &Frame) {
         self.source.on_skipped(now);
     }
 }

@@ -10,7 +10,7 @@ use giusto_webrtc::peer::VoiceSource;
 
 use crate::call::{
     video::{RealVideo, VideoInput},
-    voice::VoiceInput,
+    voice::{VOICE_RATE, VoiceInput},
 };
 
 /// The video of a call that waits for its browser: it begins when the first frame is asked for.
@@ -42,11 +42,7 @@ impl VideoSource for Late {
         if self.source.is_none() {
             self.source = self.input.source(now, self.first).ok();
         }
-        let source = self.source.as_mut()?;
-        let frame = source.poll_frame(now)?;
-        let payload = source.take_payload()?;
-        let (captured, media_timestamp, key) = (frame.captured, frame.media_timestamp, frame.key);
-        Some(Frame { captured, media_timestamp, payload, key })
+        self.source.as_mut()?.poll_frame(now)
     }
 
     fn set_target(&mut self, now: Timestamp, rate: DataRate) {
@@ -70,24 +66,15 @@ impl VideoSource for Late {
 }
 
 /// The speech of a call that waits for its browser: it begins when the first packet is asked for.
+#[derive(Debug)]
 pub(super) struct LateVoice {
     pub(super) input: VoiceInput,
-    #[cfg(feature = "voice")]
-    pub(super) source: Option<crate::call::voice::Voice>,
-    #[cfg(not(feature = "voice"))]
-    pub(super) source: Option<()>,
+    pub(super) source: Option<Box<dyn MediaSource>>,
 }
 
-impl std::fmt::Debug for LateVoice {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("LateVoice").field("has_begun", &self.source.is_some()).finish_non_exhaustive()
-    }
-}
-
-#[cfg(feature = "voice")]
 impl VoiceSource for LateVoice {
     fn rate(&self) -> DataRate {
-        crate::call::voice::VOICE_RATE
+        VOICE_RATE
     }
 
     fn next_packet_at(&self) -> Option<Timestamp> {
@@ -96,29 +83,8 @@ impl VoiceSource for LateVoice {
 
     fn poll_packet(&mut self, now: Timestamp) -> Option<Frame> {
         if self.source.is_none() {
-            self.source = crate::call::voice::Voice::new(self.input.clone(), now).ok();
+            self.source = self.input.source(now).ok();
         }
-        let source = self.source.as_mut()?;
-        let frame = source.poll_frame(now)?;
-        let payload = source.take_payload()?;
-        let (captured, media_timestamp) = (frame.captured, frame.media_timestamp);
-        Some(Frame { captured, media_timestamp, payload, key: false })
-    }
-}
-
-/// Without the feature there is no input.
-#[cfg(not(feature = "voice"))]
-impl VoiceSource for LateVoice {
-    fn rate(&self) -> DataRate {
-        DataRate::ZERO
-    }
-
-    fn next_packet_at(&self) -> Option<Timestamp> {
-        None
-    }
-
-    fn poll_packet(&mut self, _: Timestamp) -> Option<Frame> {
-        let _ = &self.input;
-        None
+        self.source.as_mut()?.poll_frame(now)
     }
 }

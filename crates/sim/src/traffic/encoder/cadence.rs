@@ -4,11 +4,11 @@ use std::fmt;
 
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
-use giusto_session::media::RateRange;
+use giusto_session::media::{Frame, Payload, RateRange};
 
 use super::{
     error::SourceError,
-    frame::{EncodedFrame, FRAME_MIN, LATENESS_MAX},
+    frame::{FRAME_MIN, LATENESS_MAX},
 };
 
 const NANOS_PER_SECOND: u128 = 1_000_000_000;
@@ -130,7 +130,6 @@ pub(super) struct Cadence {
     paused: bool,
     /// The next time exceeds the range of timestamps.
     ended: bool,
-    frames: u64,
 }
 
 impl Cadence {
@@ -146,7 +145,6 @@ impl Cadence {
             latest: Timestamp::ZERO,
             paused: false,
             ended: false,
-            frames: 0,
         }
     }
 
@@ -176,17 +174,14 @@ impl Cadence {
     }
 
     /// The due frame; [`advance`](Self::advance) moves to the next one.
-    pub(super) fn frame(&mut self, bytes: u64, key: bool) -> EncodedFrame {
+    pub(super) fn frame(&self, bytes: u64, key: bool) -> Frame {
         let since = u128::from(self.due - self.start);
-        let frame = EncodedFrame {
-            id: self.frames,
+        Frame {
             captured: Timestamp::from_nanos(self.due),
             media_timestamp: (since * u128::from(self.clock) / NANOS_PER_SECOND) as u32,
-            size: DataSize::from_bytes(bytes),
+            payload: Payload::zeros(DataSize::from_bytes(bytes)),
             key,
-        };
-        self.frames += 1;
-        frame
+        }
     }
 
     /// Advances to the next frame on the exact grid.

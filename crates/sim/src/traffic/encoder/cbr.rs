@@ -1,12 +1,11 @@
 //! Packets of constant size at a constant rate.
 
-use giusto_session::media::RateRange;
+use giusto_session::{media::RateRange, video::VIDEO_CLOCK};
 use giusto_units::{DataRate, DataSize, Timestamp};
 
 use super::{
     cadence::{Cadence, Period},
     error::SourceError,
-    frame::VIDEO_CLOCK,
     on_cadence::{Made, Model, OnCadence},
 };
 
@@ -25,7 +24,7 @@ use super::{
 /// let mut source = Cbr::new(DataRate::from_bps(7_200_000), DataSize::from_bytes(900), Timestamp::ZERO)?;
 /// source.set_target(Timestamp::ZERO, DataRate::from_bps(1));
 /// assert_eq!(source.target(), DataRate::from_bps(7_200_000));
-/// assert_eq!(source.poll_frame(Timestamp::ZERO).map(|frame| frame.size), Some(DataSize::from_bytes(900)));
+/// assert_eq!(source.poll_frame(Timestamp::ZERO).map(|frame| frame.payload.size()), Some(DataSize::from_bytes(900)));
 /// assert_eq!(source.next_frame_at(), Some(Timestamp::from_nanos(1_000_000)));
 /// # Ok::<(), giusto_sim::traffic::encoder::SourceError>(())
 /// ```

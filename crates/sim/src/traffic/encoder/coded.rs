@@ -1,12 +1,12 @@
 //! Frames of a model with the structure of a codec.
 
 use giusto_session::{
-    media::{Payload, RateRange},
+    media::{Frame, RateRange},
     video::VideoCodec,
 };
 use giusto_units::{DataRate, Timestamp};
 
-use super::{frame::EncodedFrame, model::MediaSource};
+use super::model::MediaSource;
 
 /// A source whose frames have the structure of a codec, so that its payload format has real headers: which frames are key frames can be
 /// seen in the packets. Their sizes are those of the model.
@@ -14,7 +14,6 @@ use super::{frame::EncodedFrame, model::MediaSource};
 pub struct Coded {
     model: Box<dyn MediaSource>,
     codec: VideoCodec,
-    polled: Option<EncodedFrame>,
     /// The next frame is a key frame, also if the model has none.
     wants_key: bool,
 }
@@ -23,7 +22,7 @@ impl Coded {
     /// The frames of `model`, as those of `codec`. The first one is a key frame, and the next after each request, also of models that
     /// have none.
     pub fn new(model: Box<dyn MediaSource>, codec: VideoCodec) -> Self {
-        Self { model, codec, polled: None, wants_key: true }
+        Self { model, codec, wants_key: true }
     }
 }
 
@@ -32,11 +31,11 @@ impl MediaSource for Coded {
         self.model.next_frame_at()
     }
 
-    fn poll_frame(&mut self, now: Timestamp) -> Option<EncodedFrame> {
+    fn poll_frame(&mut self, now: Timestamp) -> Option<Frame> {
         let frame = self.model.poll_frame(now)?;
         let key = std::mem::take(&mut self.wants_key) || frame.key;
-        self.polled = Some(EncodedFrame { key, ..frame });
-        self.polled
+        let payload = self.codec.synthetic_frame(frame.payload.size(), key);
+        Some(Frame { payload, key, ..frame })
     }
 
     fn set_target(&mut self, now: Timestamp, target: DataRate) {
@@ -60,11 +59,7 @@ impl MediaSource for Coded {
         self.model.set_paused(now, paused);
     }
 
-    fn take_payload(&mut self) -> Option<Payload> {
-        self.polled.take().map(|frame| self.codec.synthetic_frame(frame.size, frame.key))
-    }
-
-    fn on_skipped(&mut self, now: Timestamp, frame: &EncodedFrame) {
+    fn on_skipped(&mut self, now: Timestamp, frame: &Frame) {
         self.wants_key |= frame.key;
         self.model.on_skipped(now, frame);
     }

@@ -47,10 +47,11 @@ impl Steady for Player {
 
 #[cfg(test)]
 mod tests {
+    use giusto_session::media::Frame;
     use giusto_units::{DataSize, TimeDelta};
     use rand::{SeedableRng, rngs::StdRng};
 
-    use super::super::{EncodedFrame, FrameRate, MediaSource};
+    use super::super::{FrameRate, MediaSource};
     use super::*;
 
     #[test]
@@ -61,7 +62,7 @@ mod tests {
         let config = StatisticalConfig { start_rate: rate(1_000_000), ..StatisticalConfig::default() };
         let mut encoder =
             HybridEncoder::new(config, ladder, 20, Timestamp::ZERO, StdRng::seed_from_u64(2)).unwrap();
-        let mut frames = |count: usize, target: Option<u64>| -> Vec<EncodedFrame> {
+        let mut frames = |count: usize, target: Option<u64>| -> Vec<Frame> {
             let now = encoder.next_frame_at().unwrap();
             if let Some(bps) = target {
                 encoder.set_target(now, rate(bps));
@@ -70,7 +71,7 @@ mod tests {
             std::iter::from_fn(next).take(count).collect()
         };
         let bytes =
-            |frames: &[EncodedFrame]| frames.iter().map(|frame| frame.size.as_bytes()).collect::<Vec<_>>();
+            |frames: &[Frame]| frames.iter().map(|frame| frame.payload.size().as_bytes()).collect::<Vec<_>>();
 
         // eight frames of 5000 bytes minus the burst are 26 500: a seventh is 3785.7, a sixth of the rest
         // 3785.8, a fifth of the rest 3786
@@ -86,7 +87,7 @@ mod tests {
         assert_eq!(bytes(&frames(5, None)), [4513, 4514, 4514, 4515, 4516]);
         let fall = frames(10, Some(450_000));
         // eight frames of 2250 minus the burst are 4500, for seven frames
-        assert_eq!(fall[0].size.as_bytes(), 13_500);
+        assert_eq!(fall[0].payload.size().as_bytes(), 13_500);
         assert!(bytes(&fall)[1..8].iter().all(|size| (642..=643).contains(size)), "{fall:?}");
         // index 19 was the first of the transient; 27 and 28 follow it
         assert_eq!(bytes(&fall)[8..], [2262, 2263]); // 0.45 · 5027 and 5028

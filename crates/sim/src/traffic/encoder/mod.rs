@@ -53,7 +53,7 @@
 //!
 //! let first = camera.poll_frame(Timestamp::ZERO).expect("the first frame is due at the start");
 //! assert!(first.key);
-//! assert_eq!(first.size, DataSize::from_bytes(625)); // 150 kbit/s at 30 Hz: the encoder has not yet reacted
+//! assert_eq!(first.payload.size(), DataSize::from_bytes(625)); // 150 kbit/s at 30 Hz: the encoder has not yet reacted
 //! assert_eq!(camera.next_frame_at(), Some(Timestamp::from_nanos(33_333_333)));
 //! # Ok::<(), giusto_sim::traffic::encoder::SourceError>(())
 //! ```
@@ -88,7 +88,7 @@ pub use self::{
     cbr::Cbr,
     coded::Coded,
     error::SourceError,
-    frame::{EncodedFrame, FRAME_MAX, FRAME_MIN, LATENESS_MAX, VIDEO_CLOCK},
+    frame::{FRAME_MAX, FRAME_MIN, LATENESS_MAX},
     hybrid::HybridEncoder,
     ladder::{SyntheticScene, TraceLadder},
     model::MediaSource,

@@ -1,9 +1,7 @@
 //! The interface of encoder models.
 
-use giusto_session::media::{Payload, RateRange};
+use giusto_session::media::{Frame, RateRange};
 use giusto_units::{DataRate, Timestamp};
-
-use super::frame::EncodedFrame;
 
 /// An encoder that makes frames at its own times and follows a target rate.
 ///
@@ -12,15 +10,15 @@ use super::frame::EncodedFrame;
 /// no time; every call takes constant time.
 ///
 /// A late poll still returns the frames of the last [`LATENESS_MAX`](super::LATENESS_MAX), each with its due
-/// time. Older ones are lost, as with a camera, without a gap in the ids. If the sender skips a frame before
+/// time. Older ones are lost, as with a camera. If the sender skips a frame before
 /// encoding (RFC 8593 §4, "instant frame skipping"), it polls the frame and discards it: no other frame
 /// refers to it.
 pub trait MediaSource: Send + std::fmt::Debug {
     /// Time of the next frame; `None` while the source is paused, and at the end of the time range.
     fn next_frame_at(&self) -> Option<Timestamp>;
 
-    /// The frame that is due, if one is.
-    fn poll_frame(&mut self, now: Timestamp) -> Option<EncodedFrame>;
+    /// The frame that is due, if one is. Those of models are zeros, and their RTP clock begins at zero with the source.
+    fn poll_frame(&mut self, now: Timestamp) -> Option<Frame>;
 
     /// Sets the target rate of the media, headers not included. A value outside the [`limits`](Self::limits)
     /// gives the nearest limit.
@@ -40,13 +38,8 @@ pub trait MediaSource: Send + std::fmt::Debug {
     /// frame was less than an interval ago.
     fn set_paused(&mut self, now: Timestamp, paused: bool);
 
-    /// The bytes of the frame that was polled last, once. A model has none: its frames are zeros.
-    fn take_payload(&mut self) -> Option<Payload> {
-        None
-    }
-
     /// The frame that was polled last is not sent. By default nothing refers to it, but a key frame is requested again.
-    fn on_skipped(&mut self, now: Timestamp, frame: &EncodedFrame) {
+    fn on_skipped(&mut self, now: Timestamp, frame: &Frame) {
         if frame.key {
             self.request_key_frame(now);
         }
@@ -58,7 +51,7 @@ impl<S: MediaSource + ?Sized> MediaSource for Box<S> {
         (**self).next_frame_at()
     }
 
-    fn poll_frame(&mut self, now: Timestamp) -> Option<EncodedFrame> {
+    fn poll_frame(&mut self, now: Timestamp) -> Option<Frame> {
         (**self).poll_frame(now)
     }
 
@@ -82,11 +75,7 @@ impl<S: MediaSource + ?Sized> MediaSource for Box<S> {
         (**self).set_paused(now, paused);
     }
 
-    fn take_payload(&mut self) -> Option<Payload> {
-        (**self).take_payload()
-    }
-
-    fn on_skipped(&mut self, now: Timestamp, frame: &EncodedFrame) {
+    fn on_skipped(&mut self, now: Timestamp, frame: &Frame) {
         (**self).on_skipped(now, frame);
     }
 }

@@ -1,12 +1,12 @@
 //! Random deviations in the frame sizes of any source.
 
-use giusto_session::media::RateRange;
+use giusto_session::media::{Frame, Payload, RateRange};
 use giusto_units::{DataRate, DataSize, Timestamp};
 use rand::Rng;
 
 use super::{
     error::SourceError,
-    frame::{EncodedFrame, FRAME_MIN},
+    frame::FRAME_MIN,
     laplace::{check_scale, deviation},
     model::MediaSource,
 };
@@ -39,11 +39,12 @@ impl<S: MediaSource, R: Rng + Send + std::fmt::Debug> MediaSource for Noisy<S, R
         self.source.next_frame_at()
     }
 
-    fn poll_frame(&mut self, now: Timestamp) -> Option<EncodedFrame> {
+    fn poll_frame(&mut self, now: Timestamp) -> Option<Frame> {
         let frame = self.source.poll_frame(now)?;
-        let bytes = (frame.size.as_bytes() as f64 * (1.0 + deviation(self.scale, &mut self.rng))).round();
-        let size = DataSize::from_bytes(bytes as u64).max(FRAME_MIN.min(frame.size));
-        Some(EncodedFrame { size, ..frame })
+        let before = frame.payload.size();
+        let bytes = (before.as_bytes() as f64 * (1.0 + deviation(self.scale, &mut self.rng))).round();
+        let size = DataSize::from_bytes(bytes as u64).max(FRAME_MIN.min(before));
+        Some(Frame { payload: Payload::zeros(size), ..frame })
     }
 
     fn set_target(&mut self, now: Timestamp, target: DataRate) {

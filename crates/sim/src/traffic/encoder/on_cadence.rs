@@ -1,9 +1,9 @@
 //! Encoders whose frames are due at the times of a cadence.
 
-use giusto_session::media::RateRange;
+use giusto_session::media::{Frame, RateRange};
 use giusto_units::{DataRate, Timestamp};
 
-use super::{cadence::Cadence, frame::EncodedFrame, model::MediaSource};
+use super::{cadence::Cadence, model::MediaSource};
 
 /// What an encoder makes of the frames that are due.
 pub trait Model {
@@ -55,7 +55,7 @@ impl<M: Model + Send + std::fmt::Debug> MediaSource for OnCadence<M> {
         self.cadence.next_frame_at()
     }
 
-    fn poll_frame(&mut self, now: Timestamp) -> Option<EncodedFrame> {
+    fn poll_frame(&mut self, now: Timestamp) -> Option<Frame> {
         let now = self.cadence.observe(now);
         self.cadence.is_due(now).then(|| {
             let Made { bytes, key, stretch } = self.model.frame(now, self.target);

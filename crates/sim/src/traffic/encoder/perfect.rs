@@ -1,13 +1,12 @@
 //! An encoder that always meets its target.
 
-use giusto_session::media::RateRange;
+use giusto_session::{media::RateRange, video::VIDEO_CLOCK};
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 
 use super::{
     account::{BurstSize, FrameAccount},
     cadence::{Cadence, FrameRate},
     error::SourceError,
-    frame::VIDEO_CLOCK,
     lag::Lag,
     on_cadence::{Made, Model, OnCadence},
 };
@@ -117,12 +116,10 @@ impl Model for Exact {
 
 #[cfg(test)]
 mod tests {
+    use giusto_session::media::Frame;
     use giusto_units::DataSize;
 
-    use super::{
-        super::{EncodedFrame, MediaSource},
-        *,
-    };
+    use super::{super::MediaSource, *};
 
     fn encoder(config: PerfectConfig) -> PerfectEncoder {
         let mut encoder = PerfectEncoder::new(config, Timestamp::ZERO).unwrap();
@@ -130,7 +127,7 @@ mod tests {
         encoder
     }
 
-    fn frames(encoder: &mut PerfectEncoder, count: usize) -> Vec<EncodedFrame> {
+    fn frames(encoder: &mut PerfectEncoder, count: usize) -> Vec<Frame> {
         let next = || encoder.poll_frame(encoder.next_frame_at()?);
         std::iter::from_fn(next).take(count).collect()
     }
@@ -138,7 +135,8 @@ mod tests {
     #[test]
     fn a_new_target_applies_to_the_first_frame_after_the_lag() {
         let mut encoder = encoder(PerfectConfig { frame_rate: FrameRate::HZ_25, ..PerfectConfig::default() });
-        let sizes: Vec<_> = frames(&mut encoder, 5).iter().map(|frame| frame.size.as_bytes()).collect();
+        let sizes: Vec<_> =
+            frames(&mut encoder, 5).iter().map(|frame| frame.payload.size().as_bytes()).collect();
         // frames at 0, 40, 80, 120, 160 ms; the change at 0 takes effect at 100 ms
         assert_eq!(sizes, [750, 750, 750, 6000, 6000]);
     }
@@ -155,8 +153,8 @@ mod tests {
         let mut encoder = encoder(config);
         for group in frames(&mut encoder, 50).chunks(10) {
             assert!(group[0].key && !group[1..].iter().any(|frame| frame.key));
-            assert_eq!(group[0].size.as_bytes(), 24_000);
-            assert!(group[1..].iter().all(|frame| frame.size.as_bytes() == 4000)); // (60 000 − 24 000) / 9
+            assert_eq!(group[0].payload.size().as_bytes(), 24_000);
+            assert!(group[1..].iter().all(|frame| frame.payload.size().as_bytes() == 4000)); // (60 000 − 24 000) / 9
         }
     }
 
@@ -174,8 +172,10 @@ mod tests {
         frames(&mut encoder, 20);
         encoder.request_key_frame(Timestamp::ZERO);
         encoder.request_key_frame(Timestamp::ZERO);
-        let found: Vec<_> =
-            frames(&mut encoder, 6).iter().map(|frame| (frame.key, frame.size.as_bytes())).collect();
+        let found: Vec<_> = frames(&mut encoder, 6)
+            .iter()
+            .map(|frame| (frame.key, frame.payload.size().as_bytes()))
+            .collect();
         let expected =
             [(true, 15_000), (false, 3000), (false, 3000), (false, 3000), (false, 6000), (false, 6000)];
         assert_eq!(found, expected);
@@ -190,9 +190,9 @@ mod tests {
         let mut total = 0;
         for _ in 0..3000 {
             encoder.request_key_frame(Timestamp::ZERO);
-            let frame = frames(&mut encoder, 1)[0];
-            assert!(frame.key && frame.size.as_bytes() >= 10);
-            total += frame.size.as_bytes();
+            let frame = &frames(&mut encoder, 1)[0];
+            assert!(frame.key && frame.payload.size().as_bytes() >= 10);
+            total += frame.payload.size().as_bytes();
         }
         // 100 s at 1.2 Mbit/s, plus at most what thirty frames repay
         assert!((15_000_000..=15_000_000 + 30 * 5000).contains(&total), "{total}");
@@ -204,7 +204,7 @@ mod tests {
         let mut size_at = |bps| {
             encoder.set_target(Timestamp::ZERO, DataRate::from_bps(bps));
             let target = encoder.target().as_bps();
-            (target, frames(&mut encoder, 1)[0].size.as_bytes())
+            (target, frames(&mut encoder, 1)[0].payload.size().as_bytes())
         };
         assert_eq!(size_at(0), (150_000, 625));
         assert_eq!(size_at(u64::MAX), (1_500_000, 6250));

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use giusto_session::media::RateRange;
+use giusto_session::{media::RateRange, video::VIDEO_CLOCK};
 use giusto_units::{DataRate, DataSize, Timestamp};
 
 use super::{
     cadence::{Cadence, FrameRate},
     error::SourceError,
-    frame::{FRAME_MAX, FRAME_MIN, VIDEO_CLOCK},
+    frame::{FRAME_MAX, FRAME_MIN},
     on_cadence::{Made, Model, OnCadence},
 };
 
@@ -78,7 +78,7 @@ pub struct RecordedConfig {
 /// let config = RecordedConfig { sizes, frame_rate: FrameRate::HZ_25, adapts: None };
 /// let mut camera = RecordedEncoder::new(config, Timestamp::ZERO)?;
 /// assert_eq!(camera.target().as_bps(), 800_000); // a mean of 4000 B, 25 times a second
-/// assert_eq!(camera.poll_frame(Timestamp::ZERO).map(|frame| frame.size), Some(DataSize::from_bytes(9_000)));
+/// assert_eq!(camera.poll_frame(Timestamp::ZERO).map(|frame| frame.payload.size()), Some(DataSize::from_bytes(9_000)));
 /// # Ok::<(), giusto_sim::traffic::encoder::SourceError>(())
 /// ```
 pub type RecordedEncoder = OnCadence<Recording>;
@@ -154,7 +154,7 @@ mod tests {
         let frame = |_| {
             let due = encoder.next_frame_at().unwrap();
             let frame = encoder.poll_frame(due).unwrap();
-            (frame.size.as_bytes(), frame.key)
+            (frame.payload.size().as_bytes(), frame.key)
         };
         (0..count).map(frame).unzip()
     }

@@ -44,10 +44,11 @@ impl Steady for Deviations {
 
 #[cfg(test)]
 mod tests {
+    use giusto_session::media::Frame;
     use giusto_units::DataSize;
     use rand::{SeedableRng, rngs::StdRng};
 
-    use super::super::{BurstSize, EncodedFrame, Meanwhile, MediaSource};
+    use super::super::{BurstSize, Meanwhile, MediaSource};
     use super::*;
 
     fn encoder(config: StatisticalConfig) -> StatisticalEncoder<StdRng> {
@@ -58,13 +59,13 @@ mod tests {
         StatisticalConfig { start_rate: DataRate::from_bps(1_000_000), ..StatisticalConfig::default() }
     }
 
-    fn frames(encoder: &mut StatisticalEncoder<StdRng>, count: usize) -> Vec<EncodedFrame> {
+    fn frames(encoder: &mut StatisticalEncoder<StdRng>, count: usize) -> Vec<Frame> {
         let next = || encoder.poll_frame(encoder.next_frame_at()?);
         std::iter::from_fn(next).take(count).collect()
     }
 
-    fn bytes(frames: &[EncodedFrame]) -> Vec<u64> {
-        frames.iter().map(|frame| frame.size.as_bytes()).collect()
+    fn bytes(frames: &[Frame]) -> Vec<u64> {
+        frames.iter().map(|frame| frame.payload.size().as_bytes()).collect()
     }
 
     #[test]
@@ -125,7 +126,7 @@ mod tests {
         frames(&mut encoder, 100);
         encoder.request_key_frame(Timestamp::ZERO);
         let burst = frames(&mut encoder, 8);
-        assert_eq!((burst[0].key, burst[0].size), (true, DataSize::from_bytes(12_500)));
+        assert_eq!((burst[0].key, burst[0].payload.size()), (true, DataSize::from_bytes(12_500)));
         let total: u64 = bytes(&burst).iter().sum();
         assert!((33_332..=33_334).contains(&total), "{total}");
     }
@@ -137,7 +138,7 @@ mod tests {
         frames(&mut encoder, 8);
         let frames = frames(&mut encoder, FRAMES);
         let sizes: Vec<f64> =
-            frames.iter().map(|frame| frame.size.as_bytes() as f64 / (1e6 / 240.0) - 1.0).collect();
+            frames.iter().map(|frame| frame.payload.size().as_bytes() as f64 / (1e6 / 240.0) - 1.0).collect();
         let intervals: Vec<f64> = frames
             .windows(2)
             .map(|pair| (pair[1].captured - pair[0].captured).as_seconds() * 30.0 - 1.0)
@@ -159,7 +160,7 @@ mod tests {
         let mut bits = vec![0.0; 3000];
         for frame in frames(&mut encoder, 100_000) {
             if let Some(second) = bits.get_mut(frame.captured.as_seconds() as usize) {
-                *second += frame.size.as_bits() as f64 / 1e6;
+                *second += frame.payload.size().as_bits() as f64 / 1e6;
             }
         }
         let seconds = &bits[10..];

@@ -1,12 +1,11 @@
 //! The trace-driven model of RFC 8593 §6.
 
-use giusto_session::media::RateRange;
+use giusto_session::{media::RateRange, video::VIDEO_CLOCK};
 use giusto_units::{DataRate, DataSize, Timestamp};
 
 use super::{
     cadence::Cadence,
     error::SourceError,
-    frame::VIDEO_CLOCK,
     ladder::TraceLadder,
     on_cadence::{Made, Model, OnCadence},
 };
@@ -97,7 +96,10 @@ mod tests {
 
     fn frames(encoder: &mut TraceEncoder, count: usize) -> Vec<(u64, bool)> {
         let next = || encoder.poll_frame(encoder.next_frame_at()?);
-        std::iter::from_fn(next).take(count).map(|frame| (frame.size.as_bytes(), frame.key)).collect()
+        std::iter::from_fn(next)
+            .take(count)
+            .map(|frame| (frame.payload.size().as_bytes(), frame.key))
+            .collect()
     }
 
     #[test]

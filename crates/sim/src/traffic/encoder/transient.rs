@@ -1,7 +1,7 @@
 //! Shared by the statistical and the hybrid encoder: a damped reaction, bursts at abrupt changes, and varying
 //! intervals.
 
-use giusto_session::media::RateRange;
+use giusto_session::{media::RateRange, video::VIDEO_CLOCK};
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 use rand::Rng;
 
@@ -9,7 +9,7 @@ use super::{
     account::{BurstSize, FrameAccount},
     cadence::{Cadence, FrameRate},
     error::{SourceError, parameter},
-    frame::{FRAME_MIN, VIDEO_CLOCK},
+    frame::FRAME_MIN,
     laplace::{check_scale, deviation},
     on_cadence::{Made, Model, OnCadence},
     reaction::{Meanwhile, Reaction, Transition},
