@@ -14,12 +14,12 @@ use serde_json::Value;
 use socket2::{Domain, Protocol, Socket, Type};
 
 /// Far above any delay of a busy machine.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 const NEAR: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 2);
 const NEAR6: Ipv6Addr = Ipv6Addr::new(0x2001, 2, 0, 0, 0, 0, 0, 2);
 
 /// A scenario with one link in both directions, whose warm-up is of simulations: it hides nothing here.
-fn scenario(link: &str) -> Folder {
+pub(crate) fn scenario(link: &str) -> Folder {
     Folder::with(&format!(
         "duration = \"1000 s\"\nwarmup = \"900 s\"\n\
          link = [{{ id = \"wire\", from = \"here\", to = \"there\", duplex = true, {link} }}]\n\
@@ -73,7 +73,7 @@ impl Link {
     }
 }
 
-fn ended(output: &Output) -> (Value, i32) {
+pub(crate) fn ended(output: &Output) -> (Value, i32) {
     let json = serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|error| panic!("{error}: {}", text(&output.stdout)));
     (json, output.status.code().unwrap_or(-1))
@@ -546,125 +546,6 @@ fn corrupted_packets_are_discarded_by_the_kernel() {
         let errors = snmp(&after, "Udp:", "InCsumErrors") - snmp(&before, "Udp:", "InCsumErrors");
         assert_eq!(errors, 500 - received);
     });
-}
-
-/// A server, and a relay to it that has begun to listen: its address, its process, and the rest of its standard error.
-fn relay(
-    folder: &Folder,
-    flags: &[&str],
-) -> (UdpSocket, SocketAddr, Running, impl Iterator<Item = String> + use<>) {
-    let server = UdpSocket::bind("127.0.0.1:0").unwrap();
-    server.set_read_timeout(Some(PATIENCE)).unwrap();
-    let pair = format!("127.0.0.1:0={}", server.local_addr().unwrap());
-    let words = [&["link", "s.toml", "--relay", &pair], flags].concat();
-    let mut child = folder.command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
-    let listening = lines.find(|line| line.starts_with("listening at ")).unwrap();
-    let relay = listening.split(' ').nth(2).unwrap().parse().unwrap();
-    (server, relay, Running(child), lines)
-}
-
-#[test]
-fn a_relay_passes_on_what_its_links_corrupt() {
-    let folder = scenario("delay = \"1 ms\", corruption = 1.0");
-    let (server, relay, running, lines) = relay(&folder, &["--json", "--max-lateness", "10s"]);
-    let client = UdpSocket::bind("127.0.0.1:0").unwrap();
-    client.send_to(&[0; 100], relay).unwrap();
-    let mut bytes = [0; 200];
-    let length = server.recv(&mut bytes).unwrap();
-    let changed: u32 = bytes[..length].iter().map(|byte| byte.count_ones()).sum();
-    assert_eq!((length, changed), (100, 1));
-    running.signal("TERM");
-    lines.for_each(drop);
-    let (result, _) = ended(&running.output());
-    assert_eq!(result["links"][0]["corrupted_packets"], 1, "{result}");
-}
-
-#[test]
-fn the_time_of_a_relay_begins_behind_the_handshake_or_with_the_media() {
-    let folder = scenario("delay = \"300 ms\"");
-    let stun = [&[0, 1, 0, 0, 0x21, 0x12, 0xa4, 0x42][..], &[0; 12]].concat();
-    let dtls = [&[22, 254, 253][..], &[0; 40]].concat();
-    // A message of giusto's calls and one of its streams, in versions 3; the checksum is none of the relay's business.
-    let handshake = [stun, dtls, b"giu4 and more".to_vec(), b"giu1 and more".to_vec()];
-    let media = [&[0x80, 96][..], &[0; 98]].concat();
-    let [data, stamp] = [b"giu0 data of a stream".to_vec(), vec![0; 44]];
-    for (flags, before, first) in [
-        (&[][..], &handshake[..], &data),
-        (&[], &handshake[..1], &stamp),
-        (&["--start-with-media"], &[stamp.clone(), data.clone()], &media),
-    ] {
-        let flags = [&["--json", "--max-lateness", "10s"], flags].concat();
-        let (server, relay, running, lines) = relay(&folder, &flags);
-        let client = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let trip = |content: &[u8]| {
-            let begin = Instant::now();
-            client.send_to(content, relay).unwrap();
-            let mut bytes = [0; 200];
-            let length = server.recv(&mut bytes).unwrap();
-            assert_eq!(&bytes[..length], content);
-            begin.elapsed()
-        };
-        let least = (0..5).flat_map(|_| before).map(|content| trip(content)).min().unwrap();
-        assert!(least < Duration::from_millis(150), "{flags:?} {least:?}");
-        assert!(trip(first) >= Duration::from_millis(300), "{flags:?}");
-        assert!(trip(&before[0]) >= Duration::from_millis(300), "from then on all cross: {flags:?}");
-        running.signal("TERM");
-        lines.for_each(drop);
-        let (result, _) = ended(&running.output());
-        assert_eq!(result["flows"][0]["received_packets"], 2, "{result}");
-    }
-}
-
-#[test]
-fn a_relay_prints_its_result_and_writes_a_report() {
-    let folder = scenario("delay = \"20 ms\", rate = \"10 Mbit/s\"");
-    let flags = ["--json", "--duration", "1s", "--out", "r", "--max-lateness", "10s"];
-    let (server, relay, running, lines) = relay(&folder, &flags);
-    let client = UdpSocket::bind("127.0.0.1:0").unwrap();
-    client.set_read_timeout(Some(PATIENCE)).unwrap();
-    // The time of the links begins now.
-    thread::sleep(Duration::from_millis(300));
-    client.send_to(b"request", relay).unwrap();
-    let (_, from) = server.recv_from(&mut [0; 100]).unwrap();
-    server.send_to(b"reply", from).unwrap();
-    assert_eq!(client.recv(&mut [0; 100]).unwrap(), 5);
-    lines.for_each(drop);
-    let (result, status) = ended(&running.output());
-    assert_eq!(status, 0, "{result}");
-    assert_eq!((&result["duration_s"], &result["interrupted"]), (&1.0.into(), &false.into()));
-    assert_eq!(
-        (&result["relay"]["clients"], &result["flows"][0]["received_packets"]),
-        (&1.into(), &1.into())
-    );
-    assert!(result["flows"][0]["delay_ms"]["max"].as_f64().unwrap() >= 20.0);
-    let page = std::fs::read_to_string(folder.path("r/report.html")).unwrap();
-    assert!(page.contains("giusto link: s") && page.contains("in real time"));
-    let saved: Value =
-        serde_json::from_str(&std::fs::read_to_string(folder.path("r/result.json")).unwrap()).unwrap();
-    let sent: u64 = saved["timeline"]["flows"][0]["sent_packets"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|n| n.as_u64().unwrap())
-        .sum();
-    assert_eq!(sent, 1);
-}
-
-#[test]
-fn lateness_beyond_the_bound_is_flagged() {
-    let folder = scenario("delay = \"20 ms\"");
-    let (_server, relay, running, lines) = relay(&folder, &["--duration", "300ms", "--max-lateness", "1ns"]);
-    UdpSocket::bind("127.0.0.1:0").unwrap().send_to(b"request", relay).unwrap();
-    lines.for_each(drop);
-    let output = running.output();
-    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stdout));
-    let shown = text(&output.stdout);
-    assert!(
-        shown.starts_with("warning: this machine was overloaded: 1 % of the packets were at least")
-            && shown.contains("--max-lateness"),
-        "{shown}"
-    );
 }
 
 #[test]

@@ -29,6 +29,7 @@ mod kernel_parity;
 mod lessons;
 mod link;
 mod link_chromium;
+mod link_relay;
 mod live;
 mod load;
 mod lte;

@@ -4,11 +4,12 @@
 //! ends. Its flows are not sent. [`relay`] passes UDP datagrams across the links, [`command`] everything that a program sends.
 //! The result is a record as of a simulated run, with the lateness of the packets.
 
+mod command;
 mod live;
 mod plan;
+mod relay;
 
-pub use live::{
-    CommandOptions, CommandStatus, LinkError, LinkOptions, LinkRun, LinkState, LiveLinks, Ready, command,
-    relay,
-};
+pub use command::{CommandOptions, command};
+pub use live::{CommandStatus, LinkError, LinkOptions, LinkRun, LinkState, LiveLinks, Ready};
 pub use plan::{Ends, LinkPlan, LinkPlanError};
+pub use relay::relay;

@@ -11,7 +11,7 @@ use crate::{
         rate::RateProfile,
     },
     random,
-    traffic::{Departures, Pattern, Sink, Source, Transmit, tcp},
+    traffic::{Body, Departures, Pattern, Sink, Source, Transmit, tcp},
 };
 
 fn at(nanos: u64) -> Timestamp {
@@ -249,11 +249,7 @@ fn bodies_are_released_with_the_last_copy() {
         simulation.deliver(back, sender);
         simulation.run_until(Timestamp::MAX, &mut ());
         assert!(simulation.link(LinkId(0)).counters().duplicated_packets > 100);
-        let Bodies { segments, copies, .. } = std::mem::take(&mut simulation.bodies);
-        let Places { kept, mut free } = segments;
-        free.make_contiguous().sort_unstable();
-        assert!(free.into_iter().eq(0..kept.len() as u32), "each is free, and once");
-        assert!(copies.is_empty(), "{copies:?}");
+        std::mem::take(&mut simulation.bodies).assert_released();
     }
 }
 
