@@ -33,11 +33,27 @@ impl Decided {
         }
     }
 
+    /// Applies new limits to the target at `now`. Returns whether the session has begun: until then, limits make a new controller.
+    pub(crate) fn on_limits(&mut self, now: Timestamp, limits: Limits) -> bool {
+        if self.begun {
+            self.advance(now);
+            self.set_limits(limits);
+        }
+        self.begun
+    }
+
     /// Applies new limits to the target. Returns whether it changed.
     pub(crate) fn set_limits(&mut self, limits: Limits) -> bool {
         let limits = limits.ordered();
         (self.min, self.max) = (limits.min, limits.max);
         self.set(self.target, Cause::Limit)
+    }
+
+    /// Handles a change of the route at `now`: the time as of [`advance`](Self::advance), and the [new state](Self::restarted). `None`
+    /// before any call, when there is nothing to forget.
+    pub(crate) fn on_route_change(&mut self, now: Timestamp, limits: Limits) -> Option<(Timestamp, Self)> {
+        let now = self.begun.then(|| self.advance(now))?;
+        Some((now, self.restarted(limits)))
     }
 
     /// The state on a new route: at the start rate of `limits`.

@@ -3,7 +3,7 @@
 use giusto_units::{DataSize, TimeDelta, Timestamp};
 
 use super::{
-    ideal::{Forward, IdealLine},
+    ideal::IdealLine,
     plan::CyclePlan,
     schedule::{Cycle, LateCycles, Schedule, Step},
 };
@@ -49,7 +49,6 @@ pub enum SessionRule {
 #[derive(Debug, Clone)]
 pub struct AbsoluteTime {
     line: IdealLine,
-    clock: Forward,
     packets: u32,
     rule: SessionRule,
     start: Option<Timestamp>,
@@ -73,7 +72,6 @@ impl AbsoluteTime {
     pub fn new(plan: &CyclePlan, rule: SessionRule, start: Option<Timestamp>) -> Self {
         Self {
             line: IdealLine::new(plan.bps(), start),
-            clock: Forward::default(),
             packets: plan.packets_per_cycle(),
             rule,
             start,
@@ -85,8 +83,7 @@ impl AbsoluteTime {
 
 impl Schedule for AbsoluteTime {
     fn next(&mut self, now: Timestamp) -> Step {
-        let now = self.clock.clamp(now);
-        self.line.ensure_begun(now);
+        let now = self.line.on_time(now);
         if let Some(start) = self.start.filter(|&start| now < start) {
             return Step::SleepUntil(start);
         }
@@ -106,21 +103,20 @@ impl Schedule for AbsoluteTime {
     }
 
     fn on_sent(&mut self, now: Timestamp, size: DataSize) {
-        let now = self.clock.clamp(now);
-        self.line.ensure_begun(now);
+        self.line.on_time(now);
         self.transmit_time = self.line.step(size);
         self.state = State::Sent;
     }
 
     fn on_woke(&mut self, now: Timestamp) {
-        self.clock.clamp(now);
+        self.line.clamp(now);
         if let State::Sleeping { .. } = self.state {
             self.state = State::Ready;
         }
     }
 
     fn on_starved(&mut self, since: Timestamp, now: Timestamp) {
-        let now = self.clock.clamp(now);
+        let now = self.line.clamp(now);
         let SessionRule::Fragments { gap_threshold } = self.rule else { return };
         if now.saturating_since(since) > gap_threshold.unwrap_or(self.transmit_time) {
             self.line.begin(now);
@@ -128,7 +124,7 @@ impl Schedule for AbsoluteTime {
     }
 
     fn late_cycles(&self) -> LateCycles {
-        LateCycles { clock_reversals: self.clock.reversals(), ..LateCycles::default() }
+        LateCycles { clock_reversals: self.line.reversals(), ..LateCycles::default() }
     }
 }
 

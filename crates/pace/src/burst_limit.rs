@@ -6,7 +6,7 @@ use core::num::NonZeroU64;
 use giusto_units::{DataRate, DataSize, Timestamp};
 
 use super::{
-    ideal::{Forward, IdealLine},
+    ideal::IdealLine,
     plan::PlanError,
     schedule::{LateCycles, Schedule, Step},
 };
@@ -41,7 +41,6 @@ use super::{
 #[derive(Debug)]
 pub struct BurstLimit {
     inner: Box<dyn Schedule>,
-    clock: Forward,
     /// From the request of the latest cycle to the end of its time at `r_max`.
     burst: IdealLine,
 }
@@ -55,13 +54,13 @@ impl BurstLimit {
     pub fn new(inner: Box<dyn Schedule>, r_max: DataRate) -> Result<Self, PlanError> {
         let bps = NonZeroU64::new(r_max.as_bps()).ok_or(PlanError::RateZero { rate: r_max })?;
         let burst = IdealLine::new(bps, Some(Timestamp::ZERO));
-        Ok(Self { inner, clock: Forward::default(), burst })
+        Ok(Self { inner, burst })
     }
 }
 
 impl Schedule for BurstLimit {
     fn next(&mut self, now: Timestamp) -> Step {
-        let clamped = self.clock.clamp(now);
+        let clamped = self.burst.clamp(now);
         let paid_at = self.burst.due();
         match self.inner.next(now) {
             Step::Send(_) if clamped < paid_at => Step::SleepUntil(paid_at),
@@ -76,18 +75,18 @@ impl Schedule for BurstLimit {
     }
 
     fn on_sent(&mut self, now: Timestamp, size: DataSize) {
-        self.clock.clamp(now);
+        self.burst.clamp(now);
         self.burst.advance(size);
         self.inner.on_sent(now, size);
     }
 
     fn on_woke(&mut self, now: Timestamp) {
-        self.clock.clamp(now);
+        self.burst.clamp(now);
         self.inner.on_woke(now);
     }
 
     fn on_starved(&mut self, since: Timestamp, now: Timestamp) {
-        let clamped = self.clock.clamp(now);
+        let clamped = self.burst.clamp(now);
         // It is later only if no cycle was returned and the burst has not had its time.
         if self.burst.due() <= clamped {
             self.burst.begin(clamped);

@@ -3,7 +3,7 @@
 use giusto_units::{DataSize, TimeDelta, Timestamp};
 
 use super::{
-    ideal::{Forward, IdealLine},
+    ideal::IdealLine,
     plan::CyclePlan,
     schedule::{Cycle, LateCycles, Schedule, Step},
 };
@@ -76,7 +76,6 @@ giusto_units::defaults! {
     #[derive(Debug, Clone)]
     pub struct DifferentialTime {
         line: IdealLine = IdealLine::new(plan.bps(), start),
-        clock: Forward = Forward::default(),
         packets: u32 = plan.packets_per_cycle(),
         rule: DifferentialRule = rule,
         /// End of the previous cycle: `start` in the listing. `None` before the first call.
@@ -156,8 +155,7 @@ impl DifferentialTime {
 
 impl Schedule for DifferentialTime {
     fn next(&mut self, now: Timestamp) -> Step {
-        let now = self.clock.clamp(now);
-        self.line.ensure_begun(now);
+        let now = self.line.on_time(now);
         match self.state {
             State::Waiting { until } if now < until => return Step::SleepUntil(until),
             State::Sent { sleep } if sleep > TimeDelta::ZERO => {
@@ -175,8 +173,7 @@ impl Schedule for DifferentialTime {
     }
 
     fn on_sent(&mut self, now: Timestamp, size: DataSize) {
-        let now = self.clock.clamp(now);
-        self.line.ensure_begun(now);
+        let now = self.line.on_time(now);
         let transmit_time = self.line.step(size);
         self.state = match self.state {
             State::Ready | State::Sending => {
@@ -197,7 +194,7 @@ impl Schedule for DifferentialTime {
     }
 
     fn on_woke(&mut self, now: Timestamp) {
-        let now = self.clock.clamp(now);
+        let now = self.line.clamp(now);
         if let State::Sleeping { until, sleep } = self.state {
             self.end_cycle(now, sleep, until);
             self.state = State::Ready;
@@ -205,7 +202,7 @@ impl Schedule for DifferentialTime {
     }
 
     fn on_starved(&mut self, since: Timestamp, now: Timestamp) {
-        let now = self.clock.clamp(now);
+        let now = self.line.clamp(now);
         let DifferentialRule::Dt2Live { gap_threshold } = self.rule else { return };
         if now.saturating_since(since) > gap_threshold.unwrap_or(self.transmit_time) {
             self.line.begin(now);
@@ -215,7 +212,7 @@ impl Schedule for DifferentialTime {
     }
 
     fn late_cycles(&self) -> LateCycles {
-        LateCycles { clock_reversals: self.clock.reversals(), ..LateCycles::default() }
+        LateCycles { clock_reversals: self.line.reversals(), ..LateCycles::default() }
     }
 }
 

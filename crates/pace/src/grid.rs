@@ -4,7 +4,7 @@ use giusto_units::{DataSize, TimeDelta, Timestamp};
 
 use super::{
     catch_up::{BurstBound, CatchUp},
-    ideal::{Forward, IdealLine},
+    ideal::IdealLine,
     plan::CyclePlan,
     schedule::{Cycle, LateCycles, Schedule, Step},
 };
@@ -95,7 +95,6 @@ giusto_units::setters!(GridConfig {
 #[derive(Debug, Clone)]
 pub struct Grid {
     line: IdealLine,
-    clock: Forward,
     packets: u32,
     cycle: DataSize,
     catch_up: CatchUp,
@@ -120,7 +119,6 @@ impl Grid {
         let half_period = half(plan.period().as_nanos().unsigned_abs());
         Self {
             line: IdealLine::new(plan.bps(), config.start),
-            clock: Forward::default(),
             packets: plan.packets_per_cycle(),
             cycle: plan.cycle_size(),
             catch_up: config.catch_up,
@@ -184,8 +182,7 @@ impl Grid {
 
 impl Schedule for Grid {
     fn next(&mut self, now: Timestamp) -> Step {
-        let now = self.clock.clamp(now);
-        self.line.ensure_begun(now);
+        let now = self.line.on_time(now);
         self.overdue_packets = 0;
         let due = self.line.due();
         if now < due {
@@ -198,8 +195,7 @@ impl Schedule for Grid {
     }
 
     fn on_sent(&mut self, now: Timestamp, size: DataSize) {
-        let now = self.clock.clamp(now);
-        self.line.ensure_begun(now);
+        let now = self.line.on_time(now);
         let nanos = self.line.advance(size);
         if !self.catching_up {
             self.bucket.start(now.as_nanos());
@@ -214,7 +210,7 @@ impl Schedule for Grid {
     }
 
     fn on_woke(&mut self, now: Timestamp) {
-        self.clock.clamp(now);
+        self.line.clamp(now);
     }
 
     fn on_ended(&mut self, end: Timestamp) {
@@ -226,7 +222,7 @@ impl Schedule for Grid {
     }
 
     fn late_cycles(&self) -> LateCycles {
-        LateCycles { clock_reversals: self.clock.reversals(), ..self.late_cycles }
+        LateCycles { clock_reversals: self.line.reversals(), ..self.late_cycles }
     }
 }
 

@@ -23,6 +23,7 @@ pub(super) struct IdealLine {
     /// slow.
     size: DataSize,
     span: Span,
+    clock: Forward,
 }
 
 /// A time of `nanos + rest / bps` nanoseconds.
@@ -35,8 +36,8 @@ struct Span {
 impl IdealLine {
     /// A line of rate `bps` bit/s, starting at `start` or, without it, at [`Self::begin`].
     pub(super) fn new(bps: NonZeroU64, start: Option<Timestamp>) -> Self {
-        let mut line =
-            Self { bps, begun: false, nanos: 0, rest: 0, size: DataSize::ZERO, span: Span::default() };
+        let (size, span, clock) = (DataSize::ZERO, Span::default(), Forward::default());
+        let mut line = Self { bps, begun: false, nanos: 0, rest: 0, size, span, clock };
         if let Some(start) = start {
             line.begin(start);
         }
@@ -52,11 +53,23 @@ impl IdealLine {
         (self.begun, self.nanos, self.rest) = (true, start.as_nanos(), 0);
     }
 
-    /// Starts at `now` unless it has started.
-    pub(super) fn ensure_begun(&mut self, now: Timestamp) {
+    /// `now`, or the latest time before if that is later. The line starts at it unless it has started.
+    pub(super) fn on_time(&mut self, now: Timestamp) -> Timestamp {
+        let now = self.clock.clamp(now);
         if !self.begun {
             self.begin(now);
         }
+        now
+    }
+
+    /// The same, without a start.
+    pub(super) fn clamp(&mut self, now: Timestamp) -> Timestamp {
+        self.clock.clamp(now)
+    }
+
+    /// How often time ran backwards.
+    pub(super) fn reversals(&self) -> u64 {
+        self.clock.reversals()
     }
 
     /// Due time of the next data, rounded up to the nanosecond: never too early.

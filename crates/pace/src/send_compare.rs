@@ -3,7 +3,7 @@
 use giusto_units::{DataSize, NANOS_PER_SECOND, Timestamp};
 
 use super::{
-    ideal::{Forward, IdealLine},
+    ideal::IdealLine,
     plan::CyclePlan,
     schedule::{Cycle, LateCycles, Schedule, Step},
 };
@@ -28,7 +28,6 @@ use super::{
 #[derive(Debug, Clone)]
 pub struct SendCompare {
     line: IdealLine,
-    clock: Forward,
     packets: u32,
     start: Option<Timestamp>,
     sent: DataSize,
@@ -39,16 +38,10 @@ impl SendCompare {
     pub fn new(plan: &CyclePlan, start: Option<Timestamp>) -> Self {
         Self {
             line: IdealLine::new(plan.bps(), start),
-            clock: Forward::default(),
             packets: plan.packets_per_cycle(),
             start,
             sent: DataSize::ZERO,
         }
-    }
-
-    fn begin(&mut self, now: Timestamp) -> Timestamp {
-        self.line.ensure_begun(now);
-        *self.start.get_or_insert(now)
     }
 
     fn is_below_target(&self, start: Timestamp, now: Timestamp) -> bool {
@@ -60,8 +53,8 @@ impl SendCompare {
 
 impl Schedule for SendCompare {
     fn next(&mut self, now: Timestamp) -> Step {
-        let now = self.clock.clamp(now);
-        let start = self.begin(now);
+        let now = self.line.on_time(now);
+        let start = *self.start.get_or_insert(now);
         if now < start {
             Step::SleepUntil(start)
         } else if self.is_below_target(start, now) {
@@ -72,14 +65,14 @@ impl Schedule for SendCompare {
     }
 
     fn on_sent(&mut self, now: Timestamp, size: DataSize) {
-        let now = self.clock.clamp(now);
-        self.begin(now);
+        let now = self.line.on_time(now);
+        self.start.get_or_insert(now);
         self.line.advance(size);
         self.sent += size;
     }
 
     fn late_cycles(&self) -> LateCycles {
-        LateCycles { clock_reversals: self.clock.reversals(), ..LateCycles::default() }
+        LateCycles { clock_reversals: self.line.reversals(), ..LateCycles::default() }
     }
 }
 

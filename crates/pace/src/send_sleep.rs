@@ -3,7 +3,7 @@
 use giusto_units::{DataSize, TimeDelta, Timestamp};
 
 use super::{
-    ideal::{Forward, IdealLine},
+    ideal::IdealLine,
     plan::CyclePlan,
     schedule::{Cycle, LateCycles, Schedule, Step},
 };
@@ -51,7 +51,6 @@ pub enum Deficit {
 #[derive(Debug, Clone)]
 pub struct SendSleep {
     line: IdealLine,
-    clock: Forward,
     packets: u32,
     deficit: Deficit,
     owed: TimeDelta,
@@ -77,7 +76,6 @@ impl SendSleep {
     pub fn new(plan: &CyclePlan, deficit: Deficit, start: Option<Timestamp>) -> Self {
         Self {
             line: IdealLine::new(plan.bps(), start),
-            clock: Forward::default(),
             packets: plan.packets_per_cycle(),
             deficit,
             owed: TimeDelta::ZERO,
@@ -108,8 +106,7 @@ impl SendSleep {
 
 impl Schedule for SendSleep {
     fn next(&mut self, now: Timestamp) -> Step {
-        let now = self.clock.clamp(now);
-        self.line.ensure_begun(now);
+        let now = self.line.on_time(now);
         match self.state {
             State::Waiting { until } if now < until => return Step::SleepUntil(until),
             State::Sent { sleep } if sleep > TimeDelta::ZERO => {
@@ -126,8 +123,7 @@ impl Schedule for SendSleep {
     }
 
     fn on_sent(&mut self, now: Timestamp, size: DataSize) {
-        let now = self.clock.clamp(now);
-        self.line.ensure_begun(now);
+        let now = self.line.on_time(now);
         let period = self.line.step(size);
         self.state = match self.state {
             State::Sending { since } => State::Sent { sleep: self.sleep_after(now - since, period) },
@@ -140,7 +136,7 @@ impl Schedule for SendSleep {
     }
 
     fn on_woke(&mut self, now: Timestamp) {
-        let now = self.clock.clamp(now);
+        let now = self.line.clamp(now);
         if let State::Sleeping { until } = self.state {
             if self.deficit == Deficit::SendTimeAndOversleep {
                 self.owed += now.saturating_since(until);
@@ -150,7 +146,7 @@ impl Schedule for SendSleep {
     }
 
     fn late_cycles(&self) -> LateCycles {
-        LateCycles { clock_reversals: self.clock.reversals(), ..LateCycles::default() }
+        LateCycles { clock_reversals: self.line.reversals(), ..LateCycles::default() }
     }
 }
 

@@ -221,18 +221,13 @@ impl Controller for Bbr {
 
     fn set_limits(&mut self, now: Timestamp, limits: Limits) {
         self.config.limits = limits.ordered();
-        if self.decided.has_begun() {
-            self.decided.advance(now);
-            self.decided.set_limits(limits);
-        } else {
+        if !self.decided.on_limits(now, limits) {
             *self = Self::new(self.config);
         }
     }
 
     fn on_route_change(&mut self, now: Timestamp) {
-        if self.decided.has_begun() {
-            let now = self.decided.advance(now);
-            let decided = self.decided.restarted(self.config.limits);
+        if let Some((now, decided)) = self.decided.on_route_change(now, self.config.limits) {
             let (model, processed) = (Model::new(now, self.config, self.model.packet), self.processed);
             *self = Self { model, decided, processed, ..Self::new(self.config) };
         }

@@ -207,9 +207,7 @@ impl Controller for Copa {
 
     fn set_limits(&mut self, now: Timestamp, limits: Limits) {
         self.config.limits = limits.ordered();
-        if self.decided.has_begun() {
-            self.decided.advance(now);
-            self.decided.set_limits(limits);
+        if self.decided.on_limits(now, limits) {
             let min = self.min_window();
             if let (Some(window), Some(rtt)) = (&mut self.window, self.delay.standing_rtt()) {
                 let needed = self.config.limits.max.as_bps() as f64 / 8.0 * rtt.as_seconds();
@@ -221,9 +219,7 @@ impl Controller for Copa {
     }
 
     fn on_route_change(&mut self, now: Timestamp) {
-        if self.decided.has_begun() {
-            self.decided.advance(now);
-            let decided = self.decided.restarted(self.config.limits);
+        if let Some((_, decided)) = self.decided.on_route_change(now, self.config.limits) {
             let (packet, processed) = (self.packet, self.processed);
             *self = Self { packet, decided, processed, ..Self::new(self.config) };
         }

@@ -224,14 +224,9 @@ impl Controller for Draft {
     }
 
     fn on_route_change(&mut self, now: Timestamp) {
-        if !self.settled.has_begun() {
-            return;
+        if let Some((_, settled)) = self.settled.on_route_change(now, self.config.limits) {
+            *self = Self { settled, ..Self::new(self.config).expect(VALIDATED) };
         }
-        self.settled.advance(now);
-        let mut fresh = Self::new(self.config).expect(VALIDATED);
-        core::mem::swap(&mut fresh.settled, &mut self.settled);
-        *self = fresh;
-        self.settled.restart(self.config.limits);
     }
 
     fn target(&self) -> Target {

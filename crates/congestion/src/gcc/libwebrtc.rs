@@ -422,14 +422,9 @@ impl Controller for Libwebrtc {
     /// not depend on the path and are kept; so packets are still paced at 1.1 times the target. The start rate is that of the limits: only
     /// the field trial `WebRTC-Bwe-SafeResetOnRouteChange` limits it to what was sent or acknowledged before.
     fn on_route_change(&mut self, now: Timestamp) {
-        if !self.settled.has_begun() {
-            return;
-        }
-        let now = self.begin(now);
-        let fresh = Self::new(self.config.clone()).expect(VALIDATED);
+        let Some((now, settled)) = self.settled.on_route_change(now, self.config.limits) else { return };
+        let fresh = Self { settled, ..Self::new(self.config.clone()).expect(VALIDATED) };
         let old = core::mem::replace(self, fresh);
-        self.settled = old.settled;
-        self.settled.restart(self.config.limits);
         self.application_limited = old.application_limited;
         self.has_packet_reports = old.has_packet_reports;
         self.has_reports = old.has_reports;

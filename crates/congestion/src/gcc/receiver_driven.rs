@@ -173,14 +173,9 @@ impl Controller for ReceiverDriven {
 
     /// The receiver's estimate belongs to the old route: only losses limit the rate until the next estimate.
     fn on_route_change(&mut self, now: Timestamp) {
-        if !self.settled.has_begun() {
-            return;
+        if let Some((_, settled)) = self.settled.on_route_change(now, self.config.limits) {
+            *self = Self { settled, ..Self::new(self.config) };
         }
-        self.settled.advance(now);
-        let mut fresh = Self::new(self.config);
-        core::mem::swap(&mut fresh.settled, &mut self.settled);
-        *self = fresh;
-        self.settled.restart(self.config.limits);
     }
 
     fn target(&self) -> Target {

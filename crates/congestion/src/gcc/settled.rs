@@ -55,10 +55,10 @@ impl Settled {
         self.decided.set_limits(limits)
     }
 
-    /// Returns to the start rate of `limits` on a new route.
-    pub(super) fn restart(&mut self, limits: Limits) {
-        let decided = self.decided.restarted(limits);
-        *self = Self { decided, processed: self.processed, ..Self::new(limits, self.config) };
+    /// As [`Decided::on_route_change`].
+    pub(super) fn on_route_change(&mut self, now: Timestamp, limits: Limits) -> Option<(Timestamp, Self)> {
+        let (now, decided) = self.decided.on_route_change(now, limits)?;
+        Some((now, Self { decided, processed: self.processed, ..Self::new(limits, self.config) }))
     }
 
     /// Handles a sent packet.

@@ -168,24 +168,18 @@ impl Controller for Nada {
 
     fn set_limits(&mut self, now: Timestamp, limits: Limits) {
         self.config.limits = limits.ordered();
-        if !self.decided.has_begun() {
+        if self.decided.on_limits(now, limits) {
+            self.reference.set(&self.config, self.reference.bps());
+        } else {
             *self = Self::new(self.config);
-            return;
         }
-        self.begin(now);
-        self.decided.set_limits(limits);
-        self.reference.set(&self.config, self.reference.bps());
     }
 
     fn on_route_change(&mut self, now: Timestamp) {
-        if !self.decided.has_begun() {
-            return;
+        if let Some((now, decided)) = self.decided.on_route_change(now, self.config.limits) {
+            let reference = ReferenceRate::new(now, &self.config);
+            *self = Self { decided, reference, processed: self.processed, ..Self::new(self.config) };
         }
-        let now = self.begin(now);
-        let decided = self.decided.restarted(self.config.limits);
-        let fresh = Self::new(self.config);
-        let reference = ReferenceRate::new(now, &self.config);
-        *self = Self { decided, reference, processed: self.processed, ..fresh };
     }
 
     fn requirements(&self) -> Requirements {

@@ -227,25 +227,19 @@ impl Controller for ScreamD00 {
 
     fn set_limits(&mut self, now: Timestamp, limits: Limits) {
         self.config.limits = limits;
-        if !self.decided.has_begun() {
+        if !self.decided.on_limits(now, limits) {
             *self = Self::new(self.config);
             return;
         }
-        self.decided.advance(now);
-        self.decided.set_limits(limits);
         self.media.set_limits(self.decided.limits());
         self.decided.settle(self.media.bps(), Cause::Limit);
     }
 
     /// The base delay (RFC 6817 §4.3), the RTT, the window and the delay target belong to the old route.
     fn on_route_change(&mut self, now: Timestamp) {
-        if !self.decided.has_begun() {
-            return;
+        if let Some((_, decided)) = self.decided.on_route_change(now, self.config.limits) {
+            *self = Self { decided, processed: self.processed, ..Self::new(self.config) };
         }
-        self.decided.advance(now);
-        let fresh = Self::new(self.config);
-        let decided = self.decided.restarted(self.config.limits);
-        *self = Self { decided, processed: self.processed, ..fresh };
     }
 
     fn on_streams(&mut self, now: Timestamp, streams: &[StreamState]) {

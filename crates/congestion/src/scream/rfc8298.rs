@@ -286,28 +286,19 @@ impl Controller for ScreamRfc8298 {
 
     fn set_limits(&mut self, now: Timestamp, limits: Limits) {
         self.config.limits = limits;
-        if !self.decided.has_begun() {
+        if !self.decided.on_limits(now, limits) {
             *self = Self::new(self.config);
             return;
         }
-        self.decided.advance(now);
-        self.decided.set_limits(limits);
         self.media.set_limits(self.decided.limits());
     }
 
     /// The base delay (RFC 6817 §4.3), the RTT, the window and the delay target belong to the old route.
     fn on_route_change(&mut self, now: Timestamp) {
-        if !self.decided.has_begun() {
-            return;
+        if let Some((unquiet, decided)) = self.decided.on_route_change(now, self.config.limits) {
+            let (queue, processed) = (self.queue, self.processed);
+            *self = Self { decided, queue, unquiet, processed, ..Self::new(self.config) };
         }
-        let now = self.decided.advance(now);
-        *self = Self {
-            decided: self.decided.restarted(self.config.limits),
-            queue: self.queue,
-            unquiet: now,
-            processed: self.processed,
-            ..Self::new(self.config)
-        };
     }
 
     /// The send window is that of §4.1.2.5, the pacing rate that of §4.1.2.6.

@@ -158,14 +158,10 @@ impl Controller for ThesisController {
     }
 
     fn on_route_change(&mut self, now: Timestamp) {
-        if !self.settled.has_begun() {
-            return;
+        if let Some((now, settled)) = self.settled.on_route_change(now, self.limits) {
+            let (collected_to, report_at) = (self.collected_to, now + REPORT_INTERVAL);
+            *self = Self { settled, collected_to, report_at, ..Self::new(&self.config, self.limits) };
         }
-        let now = self.begin(now);
-        let mut fresh = Self::new(&self.config, self.limits);
-        core::mem::swap(&mut fresh.settled, &mut self.settled);
-        *self = Self { collected_to: self.collected_to, report_at: now + REPORT_INTERVAL, ..fresh };
-        self.settled.restart(self.limits);
     }
 
     fn target(&self) -> Target {
