@@ -355,7 +355,9 @@ impl Controller for Libwebrtc {
 
     fn on_feedback(&mut self, now: Timestamp, feedback: &Feedback<'_>) {
         let now = self.begin(now);
-        self.receiver_estimate = feedback.receiver_estimate.or(self.receiver_estimate);
+        // As in libwebrtc (`UpdateReceiverEstimate`), zero is no limit.
+        self.receiver_estimate =
+            feedback.receiver_estimate.or(self.receiver_estimate).filter(|&rate| rate > DataRate::ZERO);
         let recovered = if feedback.packets.is_empty() {
             self.on_others(now, feedback);
             false

@@ -134,7 +134,8 @@ impl Controller for ReceiverDriven {
             None => self.settled.on_report(now),
         }
         self.reported = true;
-        self.estimate = feedback.receiver_estimate.or(self.estimate);
+        // As in libwebrtc (`UpdateReceiverEstimate`), zero is no limit.
+        self.estimate = feedback.receiver_estimate.or(self.estimate).filter(|&rate| rate > DataRate::ZERO);
         self.reports.on_delay_based(now, self.estimate);
         let before = self.reports.rate();
         match &feedback.loss {

@@ -61,6 +61,11 @@ fn initially_it_follows_the_receivers_estimate() {
         assert_eq!(controller.target().pacing, kbps(estimate * 5 / 2));
         assert_eq!(controller.decision().cause, Cause::ReceiverEstimate);
     }
+    // SendSideBandwidthEstimation::UpdateReceiverEstimate: zero takes the limit away.
+    let loss = Some(LossReport { ratio: 0.0, expected_packets: 100 });
+    let receiver_estimate = Some(DataRate::ZERO);
+    controller.on_feedback(ms(1500), &Feedback { receiver_estimate, loss, ..Feedback::default() });
+    assert!((kbps(61)..kbps(120)).contains(&controller.target().media), "{}", controller.target().media);
 }
 
 /// Sends packets of 1000 bytes every 50 ms for 6 s. The one-way delay grows by a constant number of

@@ -45,6 +45,9 @@ fn the_minimum_of_estimate_and_loss_based_rate_applies() {
     controller.on_feedback(at(4000), &feedback(1, 0));
     assert_eq!(controller.target().media, kbps(30));
     assert_eq!(controller.decision().cause, Cause::Limit);
+    // An estimate of zero takes the limit away.
+    controller.on_feedback(at(5000), &feedback(0, 0));
+    assert!(controller.target().media > kbps(248), "{}", controller.target().media);
 }
 
 #[test]
