@@ -41,6 +41,9 @@ const LINGER: TimeDelta = TimeDelta::from_millis(300);
 /// The time between two live figures.
 const LIVE: TimeDelta = TimeDelta::from_millis(250);
 
+const UNANNOUNCED: &str =
+    "datagrams of no announced stream arrive: --accept raw measures any, as of send --one-way, --accept rtp RTP";
+
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   giusto recv
@@ -129,9 +132,15 @@ impl Run for RecvArgs {
         let mut counters = Counters::default();
         let mut intervals = self.server.output.interval.map(ReceptionIntervals::new);
         let (mut abandoned, mut limited) = (false, None);
+        // What no sender of ours announced is measured with --accept alone.
+        let mut has_hint = self.key_file.is_none() || self.accept_unauthenticated;
         let mut live_at = clock.now();
         let outcome = reception.run(stop, |receiver, event| {
             counters = receiver.counters();
+            if has_hint && first.is_none() && counters.foreign > 0 {
+                has_hint = false;
+                service.printer.note(UNANNOUNCED.to_owned());
+            }
             if let Some(monitoring) = &mut monitoring {
                 monitoring.on_event(clock.now(), receiver, event.as_ref());
             }

@@ -10,7 +10,7 @@ use giusto_session::{
     Session,
     keys::{KeyId, KeyRing, MacKey},
     probe::{
-        Ended, Inbound, Passive, ReceiverConfig, Sender, SenderConfig, SenderError, SenderEvent,
+        Counters, Ended, Inbound, Passive, ReceiverConfig, Sender, SenderConfig, SenderError, SenderEvent,
         StreamLimits,
         wire::{DATA_HEADER_BYTES, FINISH_BYTES, Message, OPENING_BYTES, Refusal, Sealed, StreamToken},
     },
@@ -386,17 +386,22 @@ fn drops_of_the_socket_count_where_a_stream_misses_datagrams() {
 #[test]
 fn unannounced_streams_are_measured_if_enabled() {
     let mut net = Net::new(ReceiverConfig { passive: Some(Passive::Raw), ..receiver_config() });
-    for _ in 0..50 {
+    for sequence in 0..50 {
         net.deliver(address(9), b"anything");
+        // Our own format, from a sender that asks nobody; a token that was not issued is none.
+        net.deliver(address(11), &datagram(StreamToken(0), sequence, 0));
+        net.deliver(address(12), &datagram(StreamToken(7), sequence, 0));
         net.now += TimeDelta::from_millis(20);
     }
+    assert_eq!(net.receiver.counters(), Counters { forged: 50, ..Counters::default() });
     net.converse(
         address(10),
         &mut Sender::new(net.now, SenderConfig::new(request(), 1)),
         TimeDelta::from_seconds(6),
     );
-    let raw = net.closed.iter().find(|stream| stream.from() == address(9)).unwrap();
-    let summary = raw.meter().summary();
+    let of = |port| net.closed.iter().find(|stream| stream.from() == address(port)).map(|it| it.meter().summary());
+    assert_eq!(of(11).map(|summary| summary.received_packets), Some(50));
+    let summary = of(9).unwrap();
     assert_eq!((summary.received_packets, summary.received_bytes.as_bytes()), (50, 400));
     let rate = summary.rate_bps.unwrap();
     assert!((rate - 8.0 * 8.0 * 50.0).abs() < 1e-6, "8 bytes each 20 ms are 3200 bit/s, not {rate}");

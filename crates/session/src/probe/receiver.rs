@@ -394,6 +394,10 @@ impl Receiver {
                 Ok(_) if self.lingering.contains_key(&from) => self.counters.late += 1,
                 Ok(_) if self.config.group => self.counters.unannounced += 1,
                 Ok(header) if self.handle_moving_data(now, header.token, datagram, inbound) => {}
+                // Of a sender that asks nobody.
+                Ok(header) if header.token == StreamToken(0) => {
+                    self.handle_unannounced(now, datagram, inbound);
+                }
                 Ok(_) => self.counters.forged += 1,
                 Err(WireError::Corrupt) => self.counters.corrupt += 1,
                 Err(_) => self.counters.malformed += 1,
