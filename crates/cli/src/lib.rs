@@ -193,6 +193,10 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
             };
         }
     };
+    let given = matches.subcommand().map_or(&matches, |(_, given)| given);
+    if let Err(error) = usage::check_files(given) {
+        return failed(&error.into());
+    }
     if let Command::Link(args) = &cli.command
         && let Err(error) = link::prepare(args)
     {
@@ -218,7 +222,6 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
         let loss = "warning: cannot catch signals, so Ctrl-C will end the run without a result";
         console::complain(&format!("{loss}: {error}"));
     }
-    let given = matches.subcommand().map_or(&matches, |(_, given)| given);
     let mut page = None;
     let outcome = match cli.command {
         Command::Demo(args) => demo::run(&args, &stop),

@@ -41,8 +41,7 @@ const LINGER: TimeDelta = TimeDelta::from_millis(300);
 /// The time between two live figures.
 const LIVE: TimeDelta = TimeDelta::from_millis(250);
 
-const UNANNOUNCED: &str =
-    "datagrams of no announced stream arrive: --accept raw measures any, as of send --one-way, --accept rtp RTP";
+const UNANNOUNCED: &str = "datagrams of no announced stream arrive: --accept raw measures any, as of send --one-way, --accept rtp RTP";
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:

@@ -4,8 +4,10 @@ use std::{
     error::Error,
     io::{self, ErrorKind},
     iter,
+    path::{Path, PathBuf, absolute},
 };
 
+use clap::ArgMatches;
 use giusto::{measured::plan::StreamPlanError, scenario::ScenarioError};
 
 /// A flag, an address or a file that cannot be used: the command ends with exit status 2.
@@ -49,6 +51,32 @@ macro_rules! misuse {
     };
 }
 pub(crate) use misuse;
+
+/// Flags whose files are written.
+const WRITTEN: &[&str] =
+    &["out", "trace", "session_log", "pcap", "chrome_trace", "save", "markdown", "database"];
+
+/// Checks that no file is written twice, or read and written.
+pub(crate) fn check_files(given: &ArgMatches) -> Result<(), UsageError> {
+    let files: Vec<(&str, &Path)> = given
+        .ids()
+        .filter_map(|id| Some((id.as_str(), given.try_get_many::<PathBuf>(id.as_str()).ok()??)))
+        .flat_map(|(id, paths)| paths.map(move |path| (id, path.as_path())))
+        .collect();
+    for (flag, path) in files.iter().filter(|(flag, _)| WRITTEN.contains(flag)) {
+        // Devices take anything, and folders have other files in them.
+        let is_new = !path.exists();
+        let same = |other: &Path| matches!((absolute(other), absolute(path)), (Ok(a), Ok(b)) if a == b);
+        let clash = files.iter().find(|(other, at)| {
+            other != flag && same(at) && (path.is_file() || (is_new && WRITTEN.contains(other)))
+        });
+        if clash.is_some() {
+            let (flag, path) = (flag.replace('_', "-"), path.display());
+            return Err(UsageError::new(format!("--{flag} {path}: this file is in use twice: give another")));
+        }
+    }
+    Ok(())
+}
 
 impl From<ScenarioError> for UsageError {
     fn from(error: ScenarioError) -> Self {

@@ -399,7 +399,8 @@ fn unannounced_streams_are_measured_if_enabled() {
         &mut Sender::new(net.now, SenderConfig::new(request(), 1)),
         TimeDelta::from_seconds(6),
     );
-    let of = |port| net.closed.iter().find(|stream| stream.from() == address(port)).map(|it| it.meter().summary());
+    let of =
+        |port| net.closed.iter().find(|stream| stream.from() == address(port)).map(|it| it.meter().summary());
     assert_eq!(of(11).map(|summary| summary.received_packets), Some(50));
     let summary = of(9).unwrap();
     assert_eq!((summary.received_packets, summary.received_bytes.as_bytes()), (50, 400));

@@ -136,6 +136,12 @@ fn wrong_usage_is_one_line_with_the_fix() {
             &["replay", "s.toml"],
             "this is neither a session log nor an RTC event log: give the FILE of --session-log",
         ),
+        (
+            CALL,
+            &["replay", "s.toml", "--out", "s.toml"],
+            "--out s.toml: this file is in use twice: give another",
+        ),
+        (CALL, &["sim", "s.toml", "--session-log", "a.jsonl", "--pcap", "./a.jsonl"], "in use twice"),
         (CALL, &["replay", "none.jsonl"], "none.jsonl: cannot be read (No such file"),
         (CALL, &["replay", "s.toml", "--apart", "much"], "\"much\" is not a share"),
     ] {
