@@ -12,6 +12,7 @@ use super::{
     read::ReadError,
     result::{Parting, Replay, ReplayTimeline, Replayed, Side},
     sampled::Windows,
+    wire::Packets,
 };
 use crate::{record::DecisionRecord, text::decision::decision_in_words};
 
@@ -357,13 +358,15 @@ impl Beside {
         }
         let is_probe = matches!(event, Event::Probe(_));
         let next = if is_probe { self.probes.pop_front() } else { self.pending.pop_front() };
-        match next {
-            Some((own_at, own)) if own == *event && (own_at == at || is_probe) => {}
-            Some((own_at, own)) => {
-                self.difference =
-                    Some(format!("{at}: the recording has {event:?}, the replay {own:?} at {own_at}"));
-            }
-            None => self.difference = Some(format!("{at}: the recording has {event:?}, the replay nothing")),
-        }
+        // As lines of a session log.
+        let line = |at, event: &Event| {
+            serde_json::to_string(&Packets::default().line(at, event)).unwrap_or_default()
+        };
+        let replayed = match next {
+            Some((own_at, own)) if own == *event && (own_at == at || is_probe) => return,
+            Some((own_at, own)) => line(own_at, &own),
+            None => "nothing".to_owned(),
+        };
+        self.difference = Some(format!("{at}: the recording has {}, the replay {replayed}", line(at, event)));
     }
 }

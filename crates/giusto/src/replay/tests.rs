@@ -123,7 +123,8 @@ fn a_different_decision_is_found() {
     fs::write(&path, text.replacen(line, &other, 1)).unwrap();
     let own = run(&path, &["gcc:libwebrtc"]).unwrap().controllers.remove(0);
     assert_eq!(own.identical, Some(false));
-    assert!(own.first_difference.unwrap().contains(target));
+    let difference = own.first_difference.unwrap();
+    assert!(difference.ends_with(&format!("the recording has {other}, the replay {line}")), "{difference}");
 }
 
 fn info() -> SessionInfo {
