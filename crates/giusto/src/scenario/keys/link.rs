@@ -53,9 +53,11 @@ keys! { STEPS {
     "period", Time(ABOVE_0), Unset, "Time after which steps or trace repeat";
 } }
 
+names!(Direction: Direction::ALL.into_iter().map(|direction| (direction.name(), direction)).collect());
+
 keys! { TRACES {
     "scale", Number(ABOVE_0), Is("1"), "Factor of the rates of steps or trace";
-    "direction", Any(&[Word("down"), Word("up")]), Shown("down"), "Direction of a trace with both";
+    "direction", choice::<Direction>(), Shown("down"), "Direction of a trace with both";
     "mahimahi", Text, Unset, "Mahimahi trace of 1504 B per opportunity, whose last millisecond is the period";
 } }
 
@@ -152,10 +154,7 @@ pub(super) fn rate(node: &Node<'_>, traces: &Traces) -> Found<RateProfile> {
         let [trace, mahimahi] = ["trace", "mahimahi"].map(|key| keys.optional::<String>(key));
         let period: Option<TimeDelta> = keys.optional("period");
         let scale: f64 = keys.value("scale");
-        let direction = match keys.optional::<String>("direction").as_deref() {
-            Some("up") => Direction::Up,
-            _ => Direction::Down,
-        };
+        let direction = keys.optional("direction").unwrap_or_default();
         let profile = match (steps, trace, mahimahi) {
             (Some(steps), None, None) => Ok(trace::scaled(RateProfile::Steps { steps, period }, scale)),
             (None, Some(name), None) => trace::rates(traces, &name, period, Reading { direction, scale }),

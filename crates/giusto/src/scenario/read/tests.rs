@@ -75,6 +75,7 @@ fn every_wrong_value_of_a_table_is_reported() {
 
 #[test]
 fn numbers_outside_their_range_are_refused() {
+    insta::assert_snapshot!(complaint("rate = { steps = [[\"0 s\", \"5 Mbit/s\"]], direction = \"side\" }", ""), @r#"s.toml:7: link "wire": rate: direction: unknown name "side": use one of down, up"#);
     insta::assert_snapshot!(complaint("", "initial-window = -99999999999999999999999999999999999999999"), @r#"s.toml:11: flow "bulk": initial-window: must be 1 to 10, found -99999999999999999999999999999999999999999: the default is 10"#);
     insta::assert_snapshot!(complaint("", "initial-window = 4294967296"), @r#"s.toml:11: flow "bulk": initial-window: must be 1 to 10, found 4294967296: the default is 10"#);
     insta::assert_snapshot!(complaint("", "initial-window = 1.5"), @r#"s.toml:11: flow "bulk": initial-window: expected a whole number, 1 to 10, found 1.5: the default is 10"#);

@@ -188,7 +188,14 @@ const NO_VALUE: [&str; 6] = ["", "-", "na", "n/a", "nan", "null"];
 
 fn split(line: &str, separator: Option<char>) -> Vec<&str> {
     match separator {
-        Some(separator) => line.split(separator).map(unquoted).collect(),
+        Some(separator) => {
+            let mut is_quoted = false;
+            let mut separates = |c| {
+                is_quoted ^= c == '"';
+                c == separator && !is_quoted
+            };
+            line.split(&mut separates).map(unquoted).collect()
+        }
         None => line.split_whitespace().map(unquoted).collect(),
     }
 }
@@ -442,6 +449,7 @@ mod tests {
         insta::assert_snapshot!(complaint("time_s,rate_kbps\n0,5\n1,fast\n"), @r#"3: expected a number of at least 0, found "fast": correct the line, or remove it"#);
         insta::assert_snapshot!(complaint("time_s,rate_kbps\n0,5\n1,2e12\n"), @"3: the rate 2e15 bit/s is more than 1 Pbit/s: correct it, or the unit in the header");
         insta::assert_snapshot!(complaint("time_s,rate_kbps\n0,5\n1\n"), @r#"3: expected 2 columns as in the header, found 1 in "1": complete the line, or remove it"#);
+        insta::assert_snapshot!(complaint("time_s,\"at, when\",rate_kbps\n0,\"Oslo, N\",\"1,000\"\n"), @r#"2: expected a number of at least 0, found "1,000": correct the line, or remove it"#);
         insta::assert_snapshot!(complaint("rate_kbps,cell\n0,5\n"), @r#"1: no column of times in "rate_kbps,cell": name it time_s, or Timestamp"#);
         insta::assert_snapshot!(complaint("time,dl_kbps\n0,5\n"), @r#"1: no column of rates up in "time,dl_kbps": it has dl_kbps, of direction down"#);
         insta::assert_snapshot!(complaint("time,rate_kbps,capacity_kbps\n0,5,5\n"), @"1: both rate_kbps and capacity_kbps are rates: keep one of the columns");
