@@ -290,9 +290,6 @@ fn listen(
         .map_err(usage)?;
     LivePage::keep_result(page, live_result(&records));
     printed?;
-    if records.is_empty() {
-        return Ok(ExitCode::SUCCESS);
-    }
     if args.once || args.end.json {
         return finish(&args.end, args.once, &records);
     }

@@ -74,7 +74,7 @@ fn every_command_ends_soon() {
     let values = |unit: &str| (1..=1000).map(|n| format!("{n}{unit}")).collect::<Vec<_>>().join(",");
     let (delays, rates) = (format!("wire.delay={}", values("ms")), format!("wire.rate={}", values("M")));
     let speeds = (1..=200).map(|n| n.to_string()).collect::<Vec<_>>().join(",");
-    let commands: [&[&str]; 10] = [
+    let commands: [&[&str]; 13] = [
         &["sweep", "s.toml", "--json"],
         // A million scenarios are read before the first run.
         &["sweep", "many.toml", "--set", &delays, "--set", &rates, "--seeds", "1"],
@@ -86,6 +86,10 @@ fn every_command_ends_soon() {
         &["lte", "traces", "--duration", "600s", "--speed", &speeds, "--out", "traces", "--json"],
         &["explore", "--no-open"],
         &["cbr", "-t", "3600s", "--rate", "1M", "--size", "1200", "--json"],
+        // Nobody calls or sends.
+        &["call", "--listen", "127.0.0.1:0", "--once", "--json"],
+        &["call", "--listen", "127.0.0.1:0", "--json"],
+        &["recv", "127.0.0.1:0", "--json"],
     ];
     for ((printed, status), args) in ended(&folder, &commands).iter().zip(commands) {
         // 1: an expectation; 3: a busy machine.
