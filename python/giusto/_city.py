@@ -114,5 +114,5 @@ def city(
         document = _giusto.Document(scenario, "scenario")
     else:
         document = _giusto.Document.load(os.fspath(scenario))
-    settings = [(path, _setting(value, [])) for path, value in (set or {}).items()]
+    settings = [(path, _setting(path, value, [])) for path, value in (set or {}).items()]
     return CityRun(_giusto.run_city(document, settings, seed))

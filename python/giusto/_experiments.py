@@ -178,7 +178,7 @@ def sweep(
     for path, given_values in (set or {}).items():
         if isinstance(given_values, (str, Mapping)) or not isinstance(given_values, Iterable):
             raise TypeError(f"{path}: expected a list of values, found {given_values!r}: put it into a list")
-        values.append((path, [_setting(value, own) for value in given_values]))
+        values.append((path, [_setting(path, value, own) for value in given_values]))
     if shard is not None and out is None:
         raise ValueError("shard needs `out`, the folder that `merge` reads")
     given = (planned._document, values, list(seeds), list(dict.fromkeys(own)))

@@ -1,7 +1,7 @@
 """Conversions between Python and giusto; use the package `giusto`."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, final
 
 from giusto._controller import Controller
@@ -63,7 +63,7 @@ class ArrowStream:
 
 @final
 class Document:
-    def __new__(cls, text: str, name: str) -> Document: ...
+    def __new__(cls, text: str, name: str, traces: Mapping[str, str] = ...) -> Document: ...
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Document: ...
     @property
@@ -72,7 +72,7 @@ class Document:
         self, settings: Sequence[tuple[str, str]], controllers: Sequence[type[Controller]]
     ) -> tuple[str, int]: ...
     def pickled(
-        self, settings: Sequence[tuple[str, str]]
+        self, settings: Sequence[tuple[str, str]], controllers: Sequence[type[Controller]] = ...
     ) -> tuple[str, str, dict[str, str], list[tuple[str, str]]]: ...
 
 @final

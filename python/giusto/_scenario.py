@@ -215,7 +215,7 @@ class Scenario:
         """
         scenario = type(self).__new__(type(self))
         own = list(self._controllers)
-        added = [(path, _setting(value, own)) for path, value in settings.items()]
+        added = [(path, _setting(path, value, own)) for path, value in settings.items()]
         scenario._take(self._document, own, [*self._settings, *added])
         return scenario
 
@@ -237,6 +237,11 @@ class Scenario:
     def __repr__(self) -> str:
         return f"<giusto.Scenario {self._name!r}>"
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # With the texts of its trace files, which another machine lacks.
+        parts = self._document.pickled(self._settings, self._controllers)
+        return _restored, (type(self), *parts, self._controllers)
+
     def _take(
         self,
         document: _giusto.Document,
@@ -247,6 +252,19 @@ class Scenario:
         self._controllers = list(dict.fromkeys(controllers))
         self._settings = settings
         self._name, self._seed = document.check(settings, self._controllers)
+
+
+def _restored(
+    kind: type[Scenario],
+    text: str,
+    name: str,
+    traces: dict[str, str],
+    settings: list[tuple[str, str]],
+    controllers: list[type[Controller]],
+) -> Scenario:
+    scenario = kind.__new__(kind)
+    scenario._take(_giusto.Document(text, name, traces), controllers, settings)
+    return scenario
 
 
 def scenario_of(scenario: Scenario | str | os.PathLike[str]) -> Scenario:
@@ -402,14 +420,17 @@ def _time(seconds: float) -> str:
 
 def _table(keys: Mapping[str, Any]) -> dict[str, Any]:
     """Return the keys as in a file: without those that are None, with hyphens, and with units in the values."""
-    table = {}
+    table: dict[str, Any] = {}
     for key, value in keys.items():
         if value is None:
             continue
         suffix = next((suffix for suffix in _UNITS if key.endswith(suffix)), None)
         if suffix is not None:
             key, value = key.removesuffix(suffix), _with_unit(value, _UNITS[suffix])
-        table[key.rstrip("_").replace("_", "-")] = _plain(value)
+        key = key.rstrip("_").replace("_", "-")
+        if key in table:
+            raise TypeError(f"{key} is given twice, as {table[key]!r} and as {value!r}: leave one out")
+        table[key] = _plain(value)
     return table
 
 
@@ -451,12 +472,15 @@ def _name(controller: type, own: list[type[Controller]]) -> str:
     return controller.name or controller.__name__
 
 
-def _setting(value: Value | type[Controller], own: list[type[Controller]]) -> str:
+def _setting(path: str, value: Value | type[Controller], own: list[type[Controller]]) -> str:
     """Return a value as ``--set`` of the command takes it: as in a file, but a string needs no quotes."""
     if isinstance(value, type):
         return _name(value, own)
     value = _plain(value)
-    return value if isinstance(value, str) else _toml(value)
+    try:
+        return value if isinstance(value, str) else _toml(value)
+    except TypeError as error:
+        raise TypeError(f"{path}: {error}") from None
 
 
 def _toml(value: Any) -> str:

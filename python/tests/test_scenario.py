@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +12,11 @@ import pytest
 from conftest import command
 
 import giusto
+
+
+class Steady(giusto.Controller):
+    def target(self) -> float:
+        return 500_000.0
 
 
 def results(scenario: giusto.Scenario | str) -> object:
@@ -37,6 +43,12 @@ def test_a_scenario_built_in_python_is_that_of_its_text(media: str, tmp_path: Pa
     path = tmp_path / "built.toml"
     path.write_text(built.toml)
     assert "call" in command("sim", path)
+    # A copy needs no files, and has the settings and controllers of your own.
+    (tmp_path / "trace.csv").write_text("time_s,rate_kbps\n0,900\n5,700\n")
+    traced = giusto.Scenario.load(path).with_settings({"bottleneck.rate": {"trace": "trace.csv"}, "call.controller": Steady})
+    expected, pickled = results(traced), pickle.dumps(traced)
+    (tmp_path / "trace.csv").unlink()
+    assert results(pickle.loads(pickled)) == expected != results(built)
 
 
 def test_numbers_with_named_units_are_strings_with_units() -> None:
@@ -116,13 +128,15 @@ def test_errors_name_place_value_and_fix(media: str) -> None:
     assert any('link "wire"' in line and "rat" in line and "rate" in line for line in lines)
     assert any('flow "voice"' in line and "64 kbit" in line for line in lines)
     assert isinstance(caught.value, ValueError)
+    with pytest.raises(TypeError, match="^rate is given twice, as '1 Mbit/s' and as '2 Mbit/s'"):
+        giusto.Link("wire", "here", "there", rate="1 Mbit/s", rate_mbps=2)
     with pytest.raises(giusto.ScenarioError, match="missing.toml: cannot be read"):
         giusto.run("missing.toml")
     with pytest.raises(giusto.ScenarioError, match="city is no network of links"):
         giusto.run('[city]\nspeed = "3 km/h"\n')
     with pytest.raises(giusto.ScenarioError, match="--set link.wire.rate=1M: no link is called"):
         giusto.run(media, set={"link.wire.rate": "1M"})
-    with pytest.raises(TypeError, match="expected a string, a number, a list or a table, found None"):
+    with pytest.raises(TypeError, match="^bottleneck.queue: expected a string, a number, a list or a table, found None"):
         giusto.run(media, set={"bottleneck.queue": None})  # type: ignore[dict-item]
     with pytest.raises(giusto.ScenarioError, match="bottleneck.queue={ \"kind\" = \"pies\" }"):
         giusto.run(media, set={"bottleneck.queue": {"kind": "pies"}})

@@ -30,10 +30,11 @@ impl Document {
 
 #[pymethods]
 impl Document {
-    /// Parses the text of a file called `name`.
+    /// Parses the text of a file called `name`, with these texts in place of its trace files.
     #[new]
-    fn new(text: &str, name: &str) -> Outcome<Self> {
-        Ok(Self(scenario::Document::parse(text, name)?))
+    #[pyo3(signature = (text, name, traces=BTreeMap::new()))]
+    fn new(text: &str, name: &str, traces: BTreeMap<String, String>) -> Outcome<Self> {
+        Ok(Self(scenario::Document::parse(text, name)?.with_traces(traces)))
     }
 
     /// Reads a file, or the built-in scenario of this name where there is none.
@@ -43,8 +44,13 @@ impl Document {
     }
 
     /// Text, name, the texts of the trace files that the scenario with these settings reads, and the settings.
-    fn pickled(&self, settings: Vec<(String, String)>) -> Outcome<Pickled> {
-        let document = self.0.clone().keeping_traces();
+    #[pyo3(signature = (settings, controllers=vec![]))]
+    fn pickled(
+        &self,
+        settings: Vec<(String, String)>,
+        controllers: Vec<Bound<'_, PyType>>,
+    ) -> Outcome<Pickled> {
+        let document = self.with(&Own::all(&controllers)?).keeping_traces();
         document.scenario(&as_settings(settings.clone()))?;
         Ok((document.text().to_owned(), document.name().to_owned(), document.kept_traces(), settings))
     }

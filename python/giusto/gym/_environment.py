@@ -79,13 +79,13 @@ def _spread(path: str, spread: Spread) -> tuple[str, bool, list[str]]:
         raise TypeError(f"randomise[{path!r}] must be a tuple (low, high) or a list of values, found {spread!r}")
     if isinstance(spread, tuple) and len(spread) != 2:
         raise ValueError(f"randomise[{path!r}] must have two values, (low, high), or be a list of values: found {spread!r}")
-    return path, isinstance(spread, tuple), [_end(value) for value in spread]
+    return path, isinstance(spread, tuple), [_end(path, value) for value in spread]
 
 
-def _end(value: Value) -> str:
+def _end(path: str, value: Value) -> str:
     """Return a value as in a file, where 1.0, unlike 1, means that the numbers beside it are no whole ones."""
     if not isinstance(value, float):
-        return _setting(value, [])
+        return _setting(path, value, [])
     text = f"{Decimal(repr(value)):f}"
     return f"{text}.0" if text.lstrip("-").isdigit() else text
 
