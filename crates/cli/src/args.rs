@@ -147,15 +147,20 @@ pub(crate) fn port(text: &str) -> Result<u16, String> {
 ///
 /// [`UsageError`] names the file and the line, never a key.
 pub(crate) fn read_keys(path: &Path) -> Result<KeyRing, UsageError> {
+    read_keys_of("--key-file", path)
+}
+
+/// Reads the file of keys that this names.
+pub(crate) fn read_keys_of(place: &str, path: &Path) -> Result<KeyRing, UsageError> {
     let unusable =
-        |why: &dyn std::fmt::Display| UsageError::new(format!("--key-file {}: {why}", path.display()));
+        |why: &dyn std::fmt::Display| UsageError::new(format!("{place} {}: {why}", path.display()));
     let text = std::fs::read_to_string(path)
-        .map_err(|error| UsageError::new(format!("--key-file {}", unreadable(path, &error))))?;
+        .map_err(|error| UsageError::new(format!("{place} {}", unreadable(path, &error))))?;
     let is_public = std::fs::metadata(path).is_ok_and(|about| about.permissions().mode() & 0o004 != 0);
     if is_public {
         let path = path.display();
         console::complain(&format!(
-            "warning: --key-file {path}: every user of this machine may read it: use chmod 600 {path}"
+            "warning: {place} {path}: every user of this machine may read it: use chmod 600 {path}"
         ));
     }
     KeyRing::parse(&text).map_err(|error| unusable(&error))

@@ -64,7 +64,7 @@ mod present {
 
     use super::MonitorArgs;
     use crate::{
-        args::{read_keys, resolve_all},
+        args::{read_keys, read_keys_of, resolve_all},
         console::complain,
         usage::{UsageError, misuse},
     };
@@ -112,8 +112,13 @@ mod present {
                 known.join(", ")
             );
         }
-        let keys = args.key_file.clone().or_else(|| Some(folder.join(spec.keys.as_ref()?)));
-        let keys = keys.map(|path| read_keys(&path)).transpose()?;
+        let keys = match (&args.key_file, &spec.keys) {
+            (Some(path), _) => Some(read_keys(path)?),
+            (None, Some(own)) => {
+                Some(read_keys_of(&format!("{}: keys:", args.file.display()), &folder.join(own))?)
+            }
+            (None, None) => None,
+        };
         let database = args.database.clone().unwrap_or_else(|| folder.join(&spec.database));
         Ok(Config { spec, here, database, keys })
     }

@@ -176,6 +176,9 @@ loss = 0.5
             let found = errors.lines().any(|error| error.contains(&format!("m.toml:{line}: {part}")));
             assert!(found, "{line}: {part}\n{errors}");
         }
+        fs::write(&file, FILE).unwrap();
+        let keyless = text(&run(&["monitor", file.to_str().unwrap(), "--here", "far"]).stderr);
+        assert!(keyless.contains("m.toml: keys: ") && keyless.contains("No such file"), "{keyless}");
         fs::write(&file, FILE.replace("keys = \"keys\"\n", "")).unwrap();
         let nobody = run(&["monitor", file.to_str().unwrap(), "--here", "nobody"]);
         assert!(

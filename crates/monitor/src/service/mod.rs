@@ -14,7 +14,7 @@ use std::{
     thread::{self, Scope},
 };
 
-use giusto::scenario::MonitorSpec;
+use giusto::{scenario::MonitorSpec, view::format::plural};
 use giusto_net::{
     Clock,
     http::{Limits, Request, Response, TextServer, post},
@@ -197,10 +197,11 @@ impl Service {
     }
 
     fn announce(&self, host: &mut Host<'_>) {
-        let (streams, here) = (self.engine.len(), &self.config.here);
+        let here = &self.config.here;
+        let streams = plural(self.engine.len() as u64, "stream", "streams");
         let address = self.server.local_addr();
         (host.say)(&format!(
-            "{here}: {streams} streams; page at http://{address}/, metrics at http://{address}/metrics; results in {}",
+            "{here}: {streams}; page at http://{address}/, metrics at http://{address}/metrics; results in {}",
             self.store.path()
         ));
         if self.engine.is_empty() {
