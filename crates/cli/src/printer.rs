@@ -62,10 +62,10 @@ impl Printer {
             let mut outcome = Ok(());
             for piece in pieces {
                 match piece {
-                    // The first error is reported at the end; the pieces that follow are discarded.
+                    // After the first error the program ends, and reports it: nothing that follows can be kept.
                     Piece::Text(text) if outcome.is_ok() => {
                         let read = print_live(&text);
-                        gone.fetch_or(matches!(read, Ok(false)), Ordering::Relaxed);
+                        gone.fetch_or(!matches!(read, Ok(true)), Ordering::Relaxed);
                         outcome = read.map(drop);
                     }
                     Piece::Text(_) => {}
@@ -89,7 +89,7 @@ impl Printer {
         })
     }
 
-    /// Whether the reader of standard output has closed it.
+    /// Whether the reader of standard output has closed it, or it cannot be written.
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Relaxed)
     }

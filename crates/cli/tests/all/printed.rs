@@ -7,7 +7,7 @@ use std::{
     io::{BufRead, BufReader},
     net::UdpSocket,
     process::{Command, Stdio},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use crate::{
@@ -153,6 +153,15 @@ fn a_closed_pipe_ends_a_live_run() {
         let complaint = text(&output.stderr);
         assert!(complaint.contains("error: standard output cannot be written: "), "{args}: {complaint}");
     }
+    // A service ends with its first result that is lost.
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
+    let mut recv = giusto(&["recv", "127.0.0.1:0", "-t", "120"]);
+    let mut recv = recv.stdout(full).stderr(Stdio::piped()).spawn().unwrap();
+    let (mut complaints, mut first) = (BufReader::new(recv.stderr.take().unwrap()), String::new());
+    complaints.read_line(&mut first).unwrap();
+    let (to, begun) = (first.split(' ').nth(2).unwrap(), Instant::now());
+    run(&["send", to, "-t", "0.2"]);
+    assert_eq!((recv.wait().unwrap().code(), begun.elapsed() < Duration::from_secs(60)), (Some(1), true));
 }
 
 #[test]
