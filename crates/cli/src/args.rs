@@ -108,6 +108,14 @@ pub(crate) fn time_above_zero(text: &str) -> Result<TimeDelta, String> {
     }
 }
 
+/// A rate that is not 0.
+pub(crate) fn rate_above_zero(text: &str) -> Result<DataRate, String> {
+    match quantity(text)? {
+        DataRate::ZERO => Err(format!("must be above 0 bit/s, found \"{text}\"")),
+        rate => Ok(rate),
+    }
+}
+
 /// A rate, a size or a time that is not negative.
 pub(crate) fn quantity<T: FromStr<Err = UnitError>>(text: &str) -> Result<T, String> {
     if is_negative(text) {
@@ -266,8 +274,10 @@ pub(crate) fn resolve_any(
     default: u16,
 ) -> Result<Vec<SocketAddr>, UsageError> {
     let bare = target.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(target);
+    // Of a link-local address with its zone, `fe80::1%eth0`.
+    let address = bare.split_once('%').map_or(bare, |(address, _)| address);
     let (host, port) = match target.rsplit_once(':') {
-        _ if bare.parse::<IpAddr>().is_ok() => (bare, Some(asked.unwrap_or(default))),
+        _ if address.parse::<IpAddr>().is_ok() => (bare, Some(asked.unwrap_or(default))),
         Some((_, port)) if asked.is_some_and(|asked| port.parse() != Ok(asked)) => {
             misuse!("--port: \"{target}\" has another port: give one of them");
         }
@@ -277,7 +287,9 @@ pub(crate) fn resolve_any(
         }
         None => (target, Some(asked.unwrap_or(default))),
     };
-    let Some(port) = port.filter(|_| !host.is_empty()) else {
+    // A number alone is a port that was meant for another flag; the system takes it for an IPv4 address.
+    let is_host = host.contains(|c: char| !c.is_ascii_digit());
+    let Some(port) = port.filter(|_| is_host) else {
         misuse!(
             "expected HOST or HOST:PORT, such as 192.0.2.7:5005 or [2001:db8::7]:5005, found \"{target}\""
         );
@@ -354,10 +366,12 @@ mod tests {
             ("[::1]", "[::1]:5005"),
             ("[::1]:7", "[::1]:7"),
             ("2001:db8::7", "[2001:db8::7]:5005"),
+            ("fe80::7%lo", "[fe80::7%1]:5005"),
+            ("[fe80::7%lo]:7", "[fe80::7%1]:7"),
         ] {
             assert_eq!(resolved(text), Ok(address.to_owned()));
         }
-        for text in ["", ":", ":7", "host:", "host:0", "host:65536", "host:port"] {
+        for text in ["", ":", ":7", "host:", "host:0", "host:65536", "host:port", "99999", "7:7"] {
             assert!(resolved(text).unwrap_err().starts_with("expected HOST or HOST:PORT"), "{text}");
         }
     }

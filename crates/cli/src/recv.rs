@@ -41,7 +41,7 @@ const LINGER: TimeDelta = TimeDelta::from_millis(300);
 /// The time between two live figures.
 const LIVE: TimeDelta = TimeDelta::from_millis(250);
 
-const UNANNOUNCED: &str = "datagrams of no announced stream arrive: --accept raw measures any, as of send --one-way, --accept rtp RTP";
+const UNANNOUNCED: &str = "datagrams arrive that no sender announced: --accept raw measures any, also of send --one-way; --accept rtp measures RTP";
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:

@@ -82,7 +82,7 @@ pub(crate) struct StreamsArgs {
     pub(crate) max_lifetime: Option<TimeDelta>,
 
     /// Refuse streams that announce a higher rate, and end those that are faster
-    #[arg(long, value_name = "RATE", value_parser = args::quantity::<DataRate>)]
+    #[arg(long, value_name = "RATE", value_parser = args::rate_above_zero)]
     pub(crate) max_rate: Option<DataRate>,
 
     /// Read every datagram by itself instead of in runs, so that each has its own kernel timestamp

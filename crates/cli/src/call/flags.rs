@@ -16,7 +16,7 @@ use giusto_units::{DataRate, Ecn, TimeDelta};
 
 use super::protection::ProtectionArgs;
 use crate::{
-    args::{self, ecn, quantity, time_above_zero, whole},
+    args::{self, ecn, rate_above_zero, time_above_zero, whole},
     console::TableArgs,
     live::LiveArgs,
     path::PathArgs,
@@ -320,14 +320,6 @@ pub(crate) struct BrowserArgs {
 fn received_codec(name: &str) -> Result<VideoCodec, String> {
     let found = VideoCodec::ALL.into_iter().find(|codec| codec.name() == name);
     found.ok_or_else(|| format!("expected vp8, h264, vp9 or av1, found \"{name}\""))
-}
-
-/// A rate that is not 0.
-fn rate_above_zero(text: &str) -> Result<DataRate, String> {
-    match quantity::<DataRate>(text)? {
-        DataRate::ZERO => Err(format!("must be above 0 bit/s, found \"{text}\"")),
-        rate => Ok(rate),
-    }
 }
 
 fn feedback(name: &str) -> FeedbackKind {

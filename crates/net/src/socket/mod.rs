@@ -83,7 +83,7 @@ pub enum SocketError {
         source: io::Error,
     },
     /// There is no route to the address.
-    #[error("cannot connect to {address}: {source}")]
+    #[error("cannot connect to {address}: {source}{}", fix(address))]
     Connect {
         /// The requested address.
         address: SocketAddr,
@@ -106,6 +106,17 @@ pub enum SocketError {
         /// The system's error.
         source: io::Error,
     },
+}
+
+/// Why the system does not connect to some addresses at all.
+fn fix(address: &SocketAddr) -> &'static str {
+    match address {
+        SocketAddr::V6(own) if own.ip().is_unicast_link_local() && own.scope_id() == 0 => {
+            ": a link-local address needs its interface, as in fe80::1%eth0"
+        }
+        SocketAddr::V4(own) if own.ip().is_broadcast() => ": broadcast is not supported",
+        _ => "",
+    }
 }
 
 impl SocketError {
