@@ -1,6 +1,12 @@
 # `make test` does all set-up and runs every test; `make lint` is what a change must also pass.
 CARGO ?= cargo
 
+# What is compiled here is compiled once, and nobody looks at it with a debugger: a third less processor time than Cargo's own settings,
+# which compile again faster what has changed.
+export CARGO_INCREMENTAL ?= 0
+export CARGO_PROFILE_DEV_CODEGEN_UNITS ?= 1
+export CARGO_PROFILE_DEV_DEBUG ?= 0
+
 .PHONY: test test-others test-rust built test-command test-crates python-environment test-python test-gstreamer test-str0m test-moq lint bench deny fuzz docs header reference web site dist test-dist
 
 # Compiled once, then run side by side: most tests wait for a clock. Those of the command are shown while they run, the others when they end.
