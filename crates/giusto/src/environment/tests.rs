@@ -153,7 +153,7 @@ fn episodes_are_of_the_families_that_were_asked_for() {
 fn few_scenarios_come_again() {
     let play = |environment: &mut Environment| {
         let mut numbers = std::collections::BTreeSet::new();
-        for _ in 0..24 {
+        for _ in 0..12 {
             environment.reset().unwrap();
             numbers.insert(environment.number().unwrap());
         }
@@ -162,7 +162,7 @@ fn few_scenarios_come_again() {
     let few = Episodes::benchmark("tests", &["static", "lte"]).unwrap().at_most(2).unwrap();
     // The first two of both families, of which those of LTE are kept.
     assert_eq!(play(&mut Environment::new(few)), [0, 4, 23, 27].into());
-    assert!(play(&mut families(&["static"])).len() > 20);
+    assert!(play(&mut families(&["static"])).len() > 9);
     let kept = Episodes::benchmark("tests", &["lte"]).unwrap().at_most(2).unwrap();
     let mut environments = [Environment::new(kept.clone()), Environment::new(kept), families(&["lte"])];
     let [first, second, unbounded] = environments.each_mut().map(|own| play_some(own, 4));
@@ -211,9 +211,7 @@ fn rewards_rank_controllers_as_the_utility_does() {
     let controllers = ["gcc:libwebrtc", "scream:v2", "tempo", "fixed"];
     let mut points = Vec::new();
     let (mut agree, mut pairs) = (0, 0);
-    for number in
-        [0, 1, 2, 3, 5, 6, 8, 15, 17].into_iter().flat_map(|family| [0, 23, 46, 69].map(|of| of + family))
-    {
+    for number in [0, 1, 2, 3, 5, 6, 8, 15, 17].into_iter().flat_map(|family| [0, 23].map(|of| of + family)) {
         let of_controllers = controllers.map(|controller| {
             let mut environment =
                 families(&[Family::of(number).name()]).following(controller.parse().unwrap());
@@ -231,7 +229,7 @@ fn rewards_rank_controllers_as_the_utility_does() {
         points.extend(of_controllers);
     }
     let share = f64::from(agree) / f64::from(pairs);
-    assert!(pairs >= 100 && (0.91..0.99).contains(&share), "{agree} of {pairs}");
+    assert!(pairs >= 50 && (0.91..0.99).contains(&share), "{agree} of {pairs}");
     // Pearson's coefficient of correlation.
     let (x, y) = (mean(points.iter().map(|point| point.0)), mean(points.iter().map(|point| point.1)));
     let sum = |of: &dyn Fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>();

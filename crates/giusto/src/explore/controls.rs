@@ -464,14 +464,18 @@ mod tests {
         assert_eq!(at(&controls, "link.wire.rate").kind, Kind::Trace { link: "wire".to_owned() });
     }
 
-    /// Each control of each scenario of the gallery, changed.
+    /// Each control of the gallery, changed in the first two scenarios that have it.
     #[test]
     fn what_is_changed_and_saved_is_read_alike() {
-        let mut changed = 0;
+        let mut changed = std::collections::BTreeMap::new();
         for entry in crate::explore::entries() {
             let document = crate::explore::gallery::document(&entry.name).unwrap();
             let all = controls(&document, &[]).unwrap();
             for control in all.into_iter().flat_map(|group| group.controls) {
+                let times = changed.entry(control.path.clone()).or_insert(0_u32);
+                if *times == 2 {
+                    continue;
+                }
                 let value = match &control.kind {
                     Kind::Number(slider) => {
                         let number = slider.min.mul_add(0.4, slider.max * 0.6);
@@ -487,9 +491,10 @@ mod tests {
                 let text = document.text_with(&settings).unwrap();
                 let saved = document.with_text(text.clone()).scenario(&[]).unwrap();
                 assert!(scenario == saved, "{}: {}: {text}", entry.name, settings[0]);
-                changed += 1;
+                *times += 1;
             }
         }
-        assert!((4000..9000).contains(&changed), "{changed}");
+        let changed: u32 = changed.values().sum();
+        assert!((800..2000).contains(&changed), "{changed}");
     }
 }
