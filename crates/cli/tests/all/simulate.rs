@@ -332,9 +332,12 @@ fn a_scenario_comes_from_standard_input() {
 fn an_unwritable_directory_is_reported_and_no_partial_file_remains() {
     let folder = Folder::with(GOOD);
     let out = |out: &str| folder.run(&["sim", "s.toml", "--trace", "csv", "--out", out]);
-    let output = out("s.toml");
-    assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("this is a file: give a folder"), "{}", text(&output.stderr));
+    fs::write(folder.path("taken"), "").unwrap();
+    for (file, why) in [("taken", "this is a file: give a folder"), ("s.toml", "this file is in use twice")] {
+        let output = out(file);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(text(&output.stderr).contains(why), "{}", text(&output.stderr));
+    }
     let output = out("new/folder");
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert!(folder.path("new/folder/result.json").is_file());
