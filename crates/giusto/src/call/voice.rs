@@ -109,7 +109,7 @@ impl VoiceInput {
         return Ok(Box::new(encoder::Voice::new(self.clone(), start)?));
         #[cfg(not(feature = "voice"))]
         {
-            let _ = start;
+            let _ = (self, start);
             Err(WITHOUT_OPUS.to_owned())
         }
     }
