@@ -1,8 +1,8 @@
 # `make test` does all set-up and runs every test; `make lint` is what a change must also pass.
 CARGO ?= cargo
 
-# What is compiled here is compiled once, and nobody looks at it with a debugger: a third less processor time than Cargo's own settings,
-# which compile again faster what has changed.
+# What is compiled here is compiled once, and nobody looks at it with a debugger. Cargo's own settings are faster only
+# where a part is compiled again.
 export CARGO_INCREMENTAL ?= 0
 export CARGO_PROFILE_DEV_CODEGEN_UNITS ?= 1
 export CARGO_PROFILE_DEV_DEBUG ?= 0

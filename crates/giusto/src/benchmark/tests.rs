@@ -210,6 +210,8 @@ fn each_seed_has_the_runs_that_it_has_alone() {
     assert_eq!(merge(parts.to_vec()).unwrap(), *all);
     let complaint = merge(parts[..3].to_vec()).unwrap_err().to_string();
     insta::assert_snapshot!(complaint, @r#"3 of 18 runs are missing, the first is scenario 1 of seed "y" under gcc:libwebrtc: add the file of its shard"#);
+    let continued = run(&plan, all.runs[..5].to_vec(), || false, |_| {});
+    assert_eq!(continued, *all);
 }
 
 #[test]
