@@ -7,7 +7,7 @@ export CARGO_INCREMENTAL ?= 0
 export CARGO_PROFILE_DEV_CODEGEN_UNITS ?= 1
 export CARGO_PROFILE_DEV_DEBUG ?= 0
 
-.PHONY: test test-others test-rust built test-command test-crates python-environment test-python test-gstreamer test-str0m test-moq lint bench deny fuzz docs header reference web site dist test-dist
+.PHONY: test test-others test-rust built test-command test-crates python-environment test-python test-gstreamer test-str0m test-moq test-pion lint bench deny fuzz docs header reference web site dist test-dist
 
 # Compiled once, then run side by side: most tests wait for a clock. Those of the command are shown while they run, the others when they end.
 test:
@@ -41,10 +41,10 @@ PYTHON_NEEDS = 'maturin>=1.9,<2' numpy pyarrow gymnasium matplotlib \
 # Their tests are skipped by name where pip cannot install them.
 PYTHON_EXTRAS = aiortc cmaes distributed ipykernel jsonschema nbclient nbformat onnx onnxruntime optuna ray simpy
 python-environment:
-	@rm -f $(PYTHON_ENV)/ready; $(PYTHON) -m venv $(PYTHON_ENV) && $(PYTHON_ENV)/bin/pip install --quiet $(PYTHON_NEEDS) \
+	@rm -f $(PYTHON_ENV)/ready; $(PYTHON) -m venv $(PYTHON_ENV) && $(PYTHON_ENV)/bin/pip install --quiet --no-compile $(PYTHON_NEEDS) \
 		|| { echo "SKIPPED the Python tests: pip cannot install $(PYTHON_NEEDS)"; exit 0; }; \
-	$(PYTHON_ENV)/bin/pip install --quiet $(PYTHON_EXTRAS) 2> /dev/null || for extra in $(PYTHON_EXTRAS); do \
-		$(PYTHON_ENV)/bin/pip install --quiet $$extra || echo "SKIPPED the tests that need $$extra: pip cannot install it"; done; \
+	$(PYTHON_ENV)/bin/pip install --quiet --no-compile $(PYTHON_EXTRAS) 2> /dev/null || for extra in $(PYTHON_EXTRAS); do \
+		$(PYTHON_ENV)/bin/pip install --quiet --no-compile $$extra || echo "SKIPPED the tests that need $$extra: pip cannot install it"; done; \
 	touch $(PYTHON_ENV)/ready
 test-python: python-environment
 	@[ -e $(PYTHON_ENV)/ready ] || exit 0; . $(PYTHON_ENV)/bin/activate && \
@@ -52,9 +52,9 @@ test-python: python-environment
 		--config-settings=build-args="--profile dev --features giusto-cli/browser,giusto-cli/monitor,giusto-cli/voice" . && \
 	python -m pytest -n 2 --dist loadfile
 
-# Three stacks of others are outside the workspace. What they share is compiled once, and clippy lints while it compiles.
+# Stacks of others are outside the workspace. What they share is compiled once, and clippy lints while it compiles.
 STACKS = --target-dir target/stacks
-LINTED = RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-Dwarnings
+LINTED = MAKEFLAGS= RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-Dwarnings
 # The GStreamer element needs libgstreamer1.0-dev. Its tests name what else they need.
 GSTREAMER = --manifest-path crates/gstreamer/Cargo.toml
 test-gstreamer:
@@ -77,13 +77,18 @@ test-moq:
 	$(CARGO) fmt $(MOQ) --check && \
 	$(LINTED) $(CARGO) test $(MOQ) --locked $(STACKS)
 
+# libgiusto in Go, with the adapter for pion, after `make built`. Its test names what it needs.
+GIUSTO ?= target/debug/giusto
+test-pion:
+	@crates/capi/go/test.sh $(GIUSTO) target/debug/deps
+
 lint: docs
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --workspace --all-targets --locked --features giusto-cli/browser,giusto-cli/monitor,giusto-cli/voice -- -D warnings
+	$(CARGO) clippy --all-targets $(TESTED) -- -D warnings
 	$(CARGO) clippy -p giusto -p giusto-cli --locked -- -D warnings
 
 docs:
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps $(TESTED)
 
 # The header of libgiusto; `cargo install cbindgen` provides the program.
 header:
