@@ -52,7 +52,8 @@ test-python: python-environment
 		--config-settings=build-args="--profile dev --features giusto-cli/browser,giusto-cli/monitor,giusto-cli/voice" . && \
 	python -m pytest -n 2 --dist loadfile
 
-# Stacks of others are outside the workspace. What they share is compiled once, and clippy lints while it compiles.
+# Stacks of others are outside the workspace. What they share is compiled once, and clippy lints while it compiles. Cargo would warn of make's
+# job server, which it cannot reach.
 STACKS = --target-dir target/stacks
 LINTED = MAKEFLAGS= RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-Dwarnings
 # The GStreamer element needs libgstreamer1.0-dev. Its tests name what else they need.
