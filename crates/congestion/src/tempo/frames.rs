@@ -103,12 +103,14 @@ impl Frames {
         let Arrived { sent, arrival, delay, size } = packet;
         if let Some(frame) = &mut self.current {
             let gap = sent.saturating_since(frame.last_sent);
-            // Both sides in bits, which saves a division for each packet.
+            // Both sides in bits, which saves a division for each packet. What arrives for longer than the window is parted: its first
+            // packets would hide the queue that the later ones meet.
             let own = frame.last_size.as_bits() as f64;
             let pause = (PAUSE * own).min(MAX_PAUSE * pacing) + TIMER * pacing;
             if gap.as_nanos() as f64 * 1e-9 * pacing <= pause
                 && sent >= frame.last_sent
                 && sent.saturating_since(frame.first_sent) < MAX_DURATION
+                && arrival - frame.first_arrival < WINDOW
             {
                 frame.last_sent = sent;
                 frame.last_arrival = frame.last_arrival.max(arrival);
@@ -244,6 +246,24 @@ mod tests {
         // Without the gap the same delay is a queue. One that stays is seen when the gap is out of the window.
         assert_eq!(queue(&frames((0..10).map(|_| vec![60; 2]))).delay, TimeDelta::from_millis(40));
         assert_eq!(queue(&after(50, 50)).delay, TimeDelta::from_millis(50));
+    }
+
+    #[test]
+    fn a_frame_that_arrives_for_longer_than_the_window_hides_no_queue() {
+        // The link slows down within a frame: its first packets waited for nothing, the others longer and longer.
+        let mut slow = frames((0..10).map(|_| vec![20; 4]));
+        for number in 0..20 {
+            let packet = packet(1_330_000 + number * 500, 20_000 + number * 15_000);
+            slow.push(packet.sent, packet, 5e6, true);
+        }
+        // The packets of the latest 100 ms: the first of them waited 195 ms.
+        let delay = queue(&slow).delay;
+        assert!((TimeDelta::from_millis(95)..=TimeDelta::from_millis(210)).contains(&delay), "{delay:?}");
+        // Where they arrive within 100 ms, the first packet counts: the frame waits for itself.
+        assert_eq!(
+            queue(&frames((0..30).map(|_| (0..4).map(|n| 20 + n * 25).collect()))).delay,
+            TimeDelta::ZERO
+        );
     }
 
     #[test]
