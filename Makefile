@@ -86,7 +86,6 @@ test-pion:
 lint: docs
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --all-targets $(TESTED) -- -D warnings
-	$(CARGO) clippy -p giusto -p giusto-cli --locked -- -D warnings
 
 docs:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps $(TESTED)

@@ -18,7 +18,7 @@ fn linux_tcp_has_the_goodput_of_the_simulator() {
     let mut script = Command::new("python3");
     script.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../../lab/kernel_parity.py"));
     script.args(["--giusto", env!("CARGO_BIN_EXE_giusto"), "--out"]).arg(folder.path());
-    script.args(["--links", "2", "--runs", "12", "--seeds", "40", "--warmup", "2", "--duration", "6"]);
+    script.args(["--links", "2", "--runs", "12", "--seeds", "20", "--warmup", "2", "--duration", "6"]);
     let Ok(output) = script.args(["--jobs", "12"]).output() else { return skip("python3 is not installed") };
     if output.status.code() == Some(SKIPPED) {
         return skip(text(&output.stderr).trim());
