@@ -6,6 +6,8 @@ CARGO ?= cargo
 export CARGO_INCREMENTAL ?= 0
 export CARGO_PROFILE_DEV_CODEGEN_UNITS ?= 1
 export CARGO_PROFILE_DEV_DEBUG ?= 0
+# Python keeps what it has compiled: tests start it some hundred times.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: test test-others test-rust built test-command test-crates python-environment test-python test-gstreamer test-str0m test-moq test-pion lint bench deny fuzz docs header reference web site dist test-dist
 
