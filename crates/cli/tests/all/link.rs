@@ -386,20 +386,25 @@ fn without_rights_the_far_side_is_a_namespace_too() {
         std::fs::set_permissions(folder.0.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))
             .unwrap();
         // Nobody has no rights.
-        let nobody = || {
+        let nobody = |program| {
             let mut command = Command::new("setpriv");
-            command.args(["--reuid=65534", "--regid=65534", "--clear-groups", env!("CARGO_BIN_EXE_giusto")]);
+            command.args(["--reuid=65534", "--regid=65534", "--clear-groups", program]);
             command
         };
-        if !nobody().arg("--version").output().unwrap().status.success() {
+        let giusto = env!("CARGO_BIN_EXE_giusto");
+        if !nobody(giusto).arg("--version").output().unwrap().status.success() {
             eprintln!("SKIPPED link: user namespace: another user cannot run the program");
             return;
         }
-        let mut link = nobody();
+        if !nobody("test").args(["-w", "/dev/net/tun"]).status().unwrap().success() {
+            eprintln!("SKIPPED link: user namespace: another user cannot open /dev/net/tun");
+            return;
+        }
+        let mut link = nobody(giusto);
         link.args(["link", "s.toml", "--json", "--max-lateness", "10s", "--far"]);
-        link.arg(format!("exec {} recv $GIUSTO_FAR:5005 --once >&2", env!("CARGO_BIN_EXE_giusto")));
+        link.arg(format!("exec {giusto} recv $GIUSTO_FAR:5005 --once >&2"));
         let send = "send $GIUSTO_FAR:5005 --rate 500k --size 500 --count 50 --json >&2";
-        link.args(["--", "sh", "-c", &format!("{} {send}", env!("CARGO_BIN_EXE_giusto"))]);
+        link.args(["--", "sh", "-c", &format!("{giusto} {send}")]);
         let output = link.current_dir(folder.0.path()).stdin(Stdio::null()).output().unwrap();
         if text(&output.stderr).contains("cannot make a user namespace") {
             eprintln!("SKIPPED link: user namespace: the kernel does not permit them");
