@@ -9,7 +9,7 @@ use giusto_monitor::{
     metric::{Figures, Metric},
     pages::{Asked, Site, overview, pair},
     sample::{Measured, Sample, SeriesKey},
-    store::{EventKind, Reader, Span, Store},
+    store::{EventKind, Reader, Span, Store, StoreError},
 };
 use giusto_units::{TimeDelta, Timestamp};
 
@@ -212,6 +212,9 @@ fn a_monitor_that_starts_again_goes_on_where_it_was() {
         run(&mut Engine::new(&spec, "a"), &mut store, first.clone());
     }
     let mut store = Store::open(&database, spec.retention).unwrap();
+    // One monitor at a time; who reads may.
+    let second_monitor = Store::open(&database, spec.retention);
+    assert!(matches!(second_monitor, Err(StoreError::InUse { .. })), "{second_monitor:?}");
     let last = store.last_result().unwrap().unwrap();
     assert!(first.end - last <= 120, "{}", first.end - last);
     let mut engine = Engine::new(&spec, "a");

@@ -18,6 +18,7 @@ mod schema;
 
 use std::{
     collections::{BTreeMap, VecDeque},
+    fs::{File, OpenOptions, TryLockError},
     path::Path,
     time::Duration,
 };
@@ -62,6 +63,25 @@ pub enum StoreError {
         /// The version of this program.
         known: i64,
     },
+    /// Another monitor writes into it.
+    #[error("{path}: another giusto monitor writes into it: end that one, or give each a file of its own")]
+    InUse {
+        /// The file.
+        path: String,
+    },
+}
+
+/// Locks the file, which is made if it is not there. Who only reads needs no lock. `None` where it cannot be opened, which `SQLite` explains,
+/// or not be locked.
+fn lock(path: &Path) -> Result<Option<File>, StoreError> {
+    let Ok(file) = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path) else {
+        return Ok(None);
+    };
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::WouldBlock) => Err(StoreError::InUse { path: path.display().to_string() }),
+        Err(TryLockError::Error(_)) => Ok(None),
+    }
 }
 
 fn fix(error: &rusqlite::Error) -> &'static str {
@@ -147,6 +167,8 @@ pub struct Store {
     dropped: u64,
     retention: Retention,
     rolled: roll::Rolled,
+    /// Holds the lock of the file; last, since to close it ends the locks of `SQLite` too.
+    _lock: Option<File>,
 }
 
 impl Store {
@@ -158,6 +180,7 @@ impl Store {
     pub fn open(path: &Path, retention: Retention) -> Result<Self, StoreError> {
         let name = path.display().to_string();
         let failed = |source| StoreError::Database { path: name.clone(), source };
+        let lock = lock(path)?;
         let db = Connection::open(path).map_err(failed)?;
         db.busy_timeout(BUSY).map_err(failed)?;
         let version = schema::prepare(&db).map_err(failed)?;
@@ -166,7 +189,7 @@ impl Store {
         }
         let rolled = roll::Rolled::load(&db).map_err(failed)?;
         let (ids, pending) = (BTreeMap::new(), VecDeque::new());
-        Ok(Self { path: name, db, ids, pending, dropped: 0, retention, rolled })
+        Ok(Self { path: name, db, ids, pending, dropped: 0, retention, rolled, _lock: lock })
     }
 
     /// The file.
