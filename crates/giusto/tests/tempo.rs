@@ -81,3 +81,15 @@ fn marks_for_the_queue_of_a_flow_that_takes_none_leave_a_share() {
     let (share, queue) = (used(&alone, 10.0, 15, 30), alone.flows[0].queue_delay_ms.as_ref().unwrap().p95);
     assert!((0.75..=1.0).contains(&share) && queue < 3.0, "{share} {queue}");
 }
+
+#[test]
+fn a_small_share_beside_tcp_in_a_managed_queue_is_not_given_up() {
+    let link = "rate = \"30 Mbit/s\"\ndelay = \"50 ms\"\nqueue = \"pie\"";
+    let ends = "from = \"here\"\nto = \"there\"";
+    let tcp = format!("[[flow]]\nid = \"tcp\"\nkind = \"tcp\"\ncontrol = \"cubic\"\n{ends}");
+    for seed in 1..=12 {
+        // Half is fair. A queue that others hold at its limit is not drained by who has 3 % of it: seeds 7 and 10 had 0.02 and 0.07.
+        let share = used(&seeded(seed, link, ends, &tcp), 30.0, 0, 30);
+        assert!((0.12..0.6).contains(&share), "{seed}: {share}");
+    }
+}

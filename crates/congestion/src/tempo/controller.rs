@@ -48,6 +48,8 @@ const FIRST_TEST: TimeDelta = TimeDelta::from_seconds(2);
 const LAST_TEST: TimeDelta = TimeDelta::from_seconds(8);
 /// With graded marks, media over pacing: frames are spread, and a larger frame is sent within a few intervals.
 const L4S_SHARE: f64 = 0.96;
+/// Where packets are paced near the media rate, it leaves room for what waits at the sender to leave within this, in seconds.
+const EMPTIED: f64 = 0.3;
 
 #[derive(Debug, Clone)]
 enum Phase {
@@ -76,6 +78,11 @@ pub struct Tempo {
     /// Mean size of packets, in bits.
     packet: f64,
     path: Path,
+    /// Bits that arrived with the latest feedback.
+    arrived: f64,
+    /// One-way delay, up to a constant, of the newest packet that arrived, and of the one before the latest loss.
+    newest_delay: Option<TimeDelta>,
+    delay_before_loss: Option<TimeDelta>,
     /// The highest number of a packet that arrived.
     newest: u64,
     in_flight: DataSize,
@@ -127,6 +134,9 @@ impl Tempo {
             rtt: None,
             packet: bps(DataRate::from_bps(segment().as_bits())),
             path: Path { base_rtt: config.presumed_rtt, rtt: config.presumed_rtt, ..Path::default() },
+            arrived: 0.0,
+            newest_delay: None,
+            delay_before_loss: None,
             newest: 0,
             in_flight: DataSize::ZERO,
             queue: QueueState::default(),
@@ -161,6 +171,7 @@ impl Tempo {
     fn take(&mut self, now: Timestamp, packets: &[PacketReport]) -> bool {
         let pacing = self.pacing();
         let is_calm = matches!(self.phase, Phase::Grow) && !self.path.is_congested();
+        self.arrived = 0.0;
         let (mut is_lost, mut newest, mut least) = (false, None, TimeDelta::MAX);
         let arrived = packets.iter().filter(|report| report.arrival.is_some());
         if let Some(first) = self.silence.on_arrivals(arrived.map(|report| report.sent.at)) {
@@ -168,9 +179,14 @@ impl Tempo {
         }
         for report in packets {
             let SentPacket { sequence, at: sent, size, .. } = report.sent;
-            is_lost |= self.losses.on_report(sequence, sent, report.arrival.is_some());
+            if self.losses.on_report(sequence, sent, report.arrival.is_some()) {
+                is_lost = true;
+                self.delay_before_loss = self.newest_delay;
+            }
             let Some(arrival) = report.arrival else { continue };
             let delay = -arrival.apparent_delay(sent);
+            self.newest_delay = Some(delay);
+            self.arrived += size.as_bits() as f64;
             self.arrivals.push(arrival, size);
             least = least.min(delay);
             self.marks.on_packet(report.ecn);
@@ -222,6 +238,7 @@ impl Tempo {
         // What random loss takes has passed the bottleneck as well.
         let passed = |rate: DataRate| (bps(rate) / (1.0 - random)).max(1.0);
         let delivered = passed(delivery_rate(&self.arrivals, short));
+        let has_waited = self.delay_before_loss.zip(base).is_some_and(|(delay, base)| delay - base > high);
         let flying = (self.in_flight.as_bits() as f64 / delivered - base_rtt.as_seconds()).clamp(0.0, 60.0);
         Path {
             now,
@@ -239,6 +256,8 @@ impl Tempo {
             base_rtt,
             loss,
             is_lost_now,
+            has_waited,
+            arrived: self.arrived / (1.0 - random),
             waiting: self.queue.size.as_bits() as f64,
         }
     }
@@ -246,9 +265,10 @@ impl Tempo {
     // ---- laws -----------------------------------------------------------------------------------------------------------
 
     fn control(&mut self, path: &Path) {
+        let grew = matches!(self.phase, Phase::Grow);
         let phase = core::mem::replace(&mut self.phase, Phase::Grow);
         self.phase = match phase {
-            Phase::Grow if path.is_congested() => {
+            Phase::Grow if path.is_congested() && !Sharing::has_little(path, self.rate) => {
                 self.cause = delay_cause(path, Signal::OverUse);
                 let drain = Drain::new(path, self.rate);
                 self.sharing.on_congestion(path, self.rate);
@@ -269,7 +289,8 @@ impl Tempo {
                 let drains = matches!(self.phase, Phase::Drain(_));
                 self.distance.step(path, self.rate, drains, self.loss.usual());
             }
-            let grows = matches!(self.phase, Phase::Grow);
+            // Where a queue has just emptied, the losses of this feedback are of that queue.
+            let grows = grew && matches!(self.phase, Phase::Grow);
             if let Some(rate) = self.loss.step(path, self.rate, grows) {
                 self.rate = rate;
                 self.cause = Cause::Loss { ratio: path.loss.ratio };
@@ -400,9 +421,20 @@ impl Tempo {
     fn settle(&mut self, now: Timestamp) {
         let (min, max) = self.decided.limits();
         self.rate = self.rate.max(MIN_RATE).clamp(min, max.max(min));
-        let media =
-            if self.marks.is_l4s(now) { L4S_SHARE * self.rate - self.path.waiting / 0.3 } else { self.rate };
+        let room = self.path.waiting / EMPTIED;
+        let media = if self.marks.is_l4s(now) {
+            L4S_SHARE * self.rate - room
+        } else if self.policed().is_some() {
+            self.rate - room
+        } else {
+            self.rate
+        };
         self.decided.settle((self.patience * media.max(0.5 * self.rate)).min(1e18), self.cause);
+    }
+
+    /// The pacing below a policer that is known, in bit/s.
+    fn policed(&self) -> Option<f64> {
+        self.loss.policed().filter(|&most| matches!(self.phase, Phase::Grow) && self.rate < most)
     }
 
     fn pacing(&self) -> f64 {
@@ -411,6 +443,7 @@ impl Tempo {
             _ if self.marks.is_l4s(self.path.now) => rate,
             Phase::Grow => {
                 let most = self.loss.pacing() * rate;
+                let most = self.policed().map_or(most, |policed| most.min(policed));
                 match self.path.train {
                     // Faster than this only moves what waits from here into the network.
                     Some(train) => most.min((1.25 * bps(train.arrived)).max(1.15 * rate)),

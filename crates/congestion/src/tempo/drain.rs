@@ -14,7 +14,7 @@ const HORIZON: TimeDelta = TimeDelta::from_millis(150);
 /// Least share of the capacity for the media: the encoder keeps running.
 const LEAST: f64 = 0.15;
 /// Share of the capacity with which growth begins again. Together with [`grow`](super::grow) it sets the period of the sawtooth.
-const AFTER: f64 = 0.97;
+pub(super) const AFTER: f64 = 0.97;
 /// The window of the delivery rate, before which it contains what arrived earlier, and the growth of the queue in it that counts.
 const SETTLING: TimeDelta = TimeDelta::from_millis(200);
 const RISE: TimeDelta = TimeDelta::from_millis(3);
@@ -217,8 +217,9 @@ mod tests {
         let (rate, _) = drain.step(&at(path, 1350, 3), false);
         assert!((rate - 0.97e6).abs() < 1.0, "{rate}");
         // A queue that grows shows a path that has become slower.
-        drain.step(&Path { delivered: 0.5e6, ..at(path, 1600, 60) }, false);
-        let (rate, _) = drain.step(&Path { delivered: 0.5e6, ..at(path, 1650, 3) }, false);
+        let slower = Path { delivered: 0.5e6, ..path };
+        drain.step(&at(slower, 1600, 60), false);
+        let (rate, _) = drain.step(&at(slower, 1650, 3), false);
         assert!((rate - 0.485e6).abs() < 1.0, "{rate}");
     }
 

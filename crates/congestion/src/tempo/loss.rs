@@ -1,13 +1,14 @@
 //! Law: find out whether packets are lost because we send them.
 //!
-//! Loss without a standing queue has two causes: the path loses at random, or a policer drops what is above its rate. An experiment
-//! tells: we send clearly less than what arrives, evenly. If loss stays, it is the path's own and becomes the usual loss. If loss stops,
-//! there is a policer; its ceiling is the rate that was received while it dropped packets. Loss with a standing queue comes
-//! from that queue: see [`distance`](super::distance).
+//! Loss without a standing queue has three causes: a short queue overflows before it stands, the path loses at random, or a policer drops
+//! what is above its rate. Where packets had waited before, it is the queue. Otherwise an experiment tells: we send clearly less than what
+//! arrives, evenly. If loss stays, it is the path's own and becomes the usual loss. If loss stops, there is a policer; its ceiling is the
+//! rate that it passed between the losses. Chance ends losses as well: loss clearly below what the policer has passed disproves it.
+//! Loss with a standing queue comes from that queue: see [`distance`](super::distance).
 
 use giusto_units::{TimeDelta, Timestamp, math};
 
-use super::{bps, path::Path};
+use super::{bps, drain::AFTER, loss_run::LossRun, path::Path};
 
 /// An experiment lasts this and 1.5 round trips: the loss of packets sent in it is measured over a second.
 const EXPERIMENT: TimeDelta = TimeDelta::from_millis(1400);
@@ -30,10 +31,8 @@ const MAX_POLICED: f64 = 0.75;
 /// Of a policer no more arrives, over what it passes, as a mean with this time constant in seconds; with a bucket of half a second less.
 const MAX_CARRIED: f64 = 1.5;
 const CARRIED: f64 = 2.0;
-/// Time for which the rate stays below a ceiling, in seconds; each time it is met again doubles it, [`MAX_HITS`] times at most. To meet it
-/// costs a few frames: with 4 s, three times as many in a call of 40 s.
-const HOLD: f64 = 16.0;
-const MAX_HITS: u32 = 2;
+/// Time for which the rate stays below a ceiling, in seconds: to meet it costs a few frames.
+const HOLD: f64 = 32.0;
 /// After that, growth doubles every 1.4 s from 1 % a second.
 const BELOW_CEILING: f64 = 0.01;
 /// It ends at this over the times that it was met, so that half a second of growth above the ceiling loses 3 %, and less each time.
@@ -42,6 +41,10 @@ const MOST_BELOW_CEILING: f64 = 0.06;
 const CLEARLY_BELOW: f64 = 0.88;
 /// The rate below a ceiling, over what arrived while it dropped.
 const BELOW: f64 = 0.94;
+/// Pacing below a ceiling, over what it passes: less, so that its bucket fills.
+const PACED: f64 = 0.98;
+/// A policer loses nothing below this share of what it has passed.
+const NOT_POLICED: f64 = 0.8;
 /// Loss above the usual that shows a ceiling that is known: half a percent is a frame of ten where a frame has 20 packets.
 const AT_CEILING: f64 = 0.005;
 
@@ -62,8 +65,9 @@ struct Experiment {
 /// A policer's ceiling.
 #[derive(Debug, Clone, Copy)]
 struct Ceiling {
-    /// What it passes, in bit/s.
+    /// What it passes, and the most that it has passed, in bit/s.
     rate: f64,
+    most: f64,
     since: Timestamp,
     /// How often it was met again.
     hits: u32,
@@ -96,6 +100,7 @@ pub(super) struct LossLaw {
     carried: f64,
     /// What left before has been judged.
     from: Timestamp,
+    run: LossRun,
 }
 
 impl LossLaw {
@@ -122,6 +127,11 @@ impl LossLaw {
         self.pacing
     }
 
+    /// The pacing below the policer that is known, in bit/s.
+    pub(super) fn policed(&self) -> Option<f64> {
+        self.ceiling.map(|ceiling| PACED * ceiling.rate)
+    }
+
     /// Limits growth from `rate` to `next`.
     pub(super) fn limit(&self, path: &Path, rate: f64, next: f64) -> f64 {
         if self.experiment.is_some() {
@@ -129,9 +139,8 @@ impl LossLaw {
         }
         let Some(ceiling) = self.ceiling else { return next };
         let below = rate.max(BELOW * ceiling.rate);
-        let hold = HOLD * f64::from(1_u32 << ceiling.hits.min(MAX_HITS));
         let most = MOST_BELOW_CEILING / f64::from(1 + ceiling.hits);
-        let after = path.now.saturating_since(ceiling.since).as_seconds() - hold;
+        let after = path.now.saturating_since(ceiling.since).as_seconds() - HOLD;
         if after < 0.0 {
             return next.min(below);
         }
@@ -149,6 +158,10 @@ impl LossLaw {
         let loss = path.loss;
         let dt = path.step.as_seconds();
         self.carried += (1.0 - math::exp(-dt / CARRIED)) * (path.delivered_long - self.carried);
+        // What left before an experiment may be lost one round trip later.
+        if self.experiment.is_none_or(|experiment| path.now.saturating_since(experiment.since) < path.rtt) {
+            self.run.on_feedback(path, grows);
+        }
         if let Some(experiment) = self.experiment {
             // What is lost while a queue stands says nothing of loss without one.
             if grows {
@@ -190,6 +203,13 @@ impl LossLaw {
             self.ceiling = None;
         }
         let reacts = grows && (again || loss.ratio > self.usual + margin + 2.0 * loss.deviation());
+        if reacts && self.run.is_of_a_queue() {
+            // It overflows before it stands. What arrives is the capacity.
+            self.run = LossRun::default();
+            self.from = path.now;
+            self.pacing = SMOOTH;
+            return Some((AFTER * path.delivered_long).min(rate));
+        }
         reacts.then(|| self.react(path, rate))
     }
 
@@ -197,11 +217,9 @@ impl LossLaw {
     fn react(&mut self, path: &Path, rate: f64) -> f64 {
         let (now, ratio) = (path.now, path.loss.ratio);
         match self.ceiling {
-            Some(ceiling) if rate < 0.9 * ceiling.rate => {
-                // Less than what was carried is lost as well: it is not for the rate.
+            Some(ceiling) if rate < NOT_POLICED * ceiling.most => {
                 self.ceiling = None;
-                self.usual = self.usual.max(ratio).min(MAX_USUAL);
-                self.margin = (self.margin * 1.7).min(0.3);
+                self.take_for_random(now, ratio);
                 rate
             }
             Some(ceiling) if rate < 1.3 * ceiling.rate => {
@@ -210,7 +228,8 @@ impl LossLaw {
                 // What was in flight is lost as well, and is no second time.
                 let is_same = now.saturating_since(ceiling.since) < TimeDelta::from_millis(1500);
                 let hits = ceiling.hits + u32::from(!is_same);
-                self.ceiling = Some(Ceiling { rate: passes, since: now, hits, passed: 0.0 });
+                let most = ceiling.most.max(passes);
+                self.ceiling = Some(Ceiling { rate: passes, most, since: now, hits, passed: 0.0 });
                 self.pacing = SMOOTH;
                 self.from = now;
                 BELOW * passes
@@ -236,6 +255,14 @@ impl LossLaw {
         }
     }
 
+    /// Takes this share for what the path loses whatever we send. The next experiment waits twice as long.
+    fn take_for_random(&mut self, now: Timestamp, ratio: f64) {
+        self.usual = self.usual.max(ratio).min(MAX_USUAL);
+        self.margin = (self.margin * 1.7).min(0.3);
+        self.wait = (self.wait * 2).min(TimeDelta::from_seconds(60));
+        self.done = now;
+    }
+
     /// Ends an experiment that is due.
     fn evaluate(&mut self, path: &Path, experiment: Experiment, rate: f64) -> Option<f64> {
         let Experiment { since, ratio, deviation, rate: before, arrives, carried, pacing } = experiment;
@@ -252,9 +279,7 @@ impl LossLaw {
         // The experiment began at a peak of what varies.
         let least = (ratio - 2.0 * deviation).max(0.0);
         if path.loss.ratio > if is_heavy(ratio) { 0.7 } else { 0.5 } * least {
-            self.usual = path.loss.ratio.max(ratio).min(MAX_USUAL);
-            self.margin = (self.margin * 1.7).min(0.3);
-            self.wait = (self.wait * 2).min(TimeDelta::from_seconds(60));
+            self.take_for_random(path.now, path.loss.ratio.max(ratio));
             self.pacing = pacing;
             return Some(rate.max(before));
         }
@@ -264,7 +289,9 @@ impl LossLaw {
             self.pacing = pacing;
             return Some(rate.max(before));
         }
-        self.ceiling = Some(Ceiling { rate: arrives.max(rate), since: path.now, hits: 0, passed: 0.0 });
+        let arrives = self.run.passed().map_or(arrives, |passed| passed.min(before));
+        let passes = arrives.max(rate);
+        self.ceiling = Some(Ceiling { rate: passes, most: passes, since: path.now, hits: 0, passed: 0.0 });
         Some((BELOW * arrives).max(rate))
     }
 }
@@ -315,6 +342,36 @@ mod tests {
     }
 
     #[test]
+    fn loss_below_what_a_policer_has_passed_is_not_a_policers() {
+        // Chance ended the loss in an experiment; the path goes on losing the same share.
+        let (mut law, mut rate) = (policed(), 0.75e6_f64);
+        let mut reactions = 0;
+        for step in 0..400 {
+            if let Some(next) = law.step(&path_at(30.0 + f64::from(step) * 0.05, rate, 0.08), rate, true) {
+                rate = next;
+                reactions += 1;
+            }
+        }
+        // It is met once or twice, then disproved. One experiment more finds the loss again.
+        assert!((2..=5).contains(&reactions) && rate > 0.5e6, "{reactions} {rate}");
+        assert!(law.ceiling.is_none() && (0.08..0.1).contains(&law.usual()), "{law:?}");
+    }
+
+    #[test]
+    fn losses_after_delays_are_a_queues_and_start_no_experiment() {
+        let lost = |has_waited| {
+            let mut law = LossLaw::new();
+            let path = Path { is_lost_now: true, has_waited, ..path_at(5.0, 1e6, 0.06) };
+            let next = law.step(&path, 1e6, true);
+            (next, law.experiment.is_some(), law.pacing())
+        };
+        let (rate, has_experiment, pacing) = lost(true);
+        assert!(rate.is_some_and(|rate| (rate - 0.97 * 0.94e6).abs() < 1.0), "{rate:?}");
+        assert!(!has_experiment && (pacing - SMOOTH).abs() < 1e-12);
+        assert!(lost(false).1);
+    }
+
+    #[test]
     fn loss_with_a_queue_starts_no_experiment() {
         let mut law = LossLaw::new();
         let queue = Some(TimeDelta::from_millis(12));
@@ -354,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn a_known_ceiling_is_met_after_16_seconds_and_twice_as_long_each_time() {
+    fn a_known_ceiling_is_met_once_in_32_seconds() {
         let (mut law, mut rate) = (policed(), 0.75e6_f64);
         let (mut met, mut lossy) = (Vec::new(), 0);
         for step in 0..2400 {
@@ -373,17 +430,17 @@ mod tests {
         }
         let gaps: Vec<f64> = met.windows(2).map(|pair| pair[1] - pair[0]).collect();
         // After the hold, the 6 % up to the ceiling and 1 % beyond it take 3 to 5 s.
-        for (gap, hold) in gaps.iter().zip([32.0, 64.0]) {
-            assert!((hold + 2.0..hold + 6.0).contains(gap), "{gaps:?}");
+        for gap in &gaps {
+            assert!((HOLD + 2.0..HOLD + 8.0).contains(gap), "{gaps:?}");
         }
-        assert!(gaps.len() == 2 && lossy < 80, "{gaps:?} {lossy}");
+        assert!((2..=3).contains(&gaps.len()) && lossy < 100, "{gaps:?} {lossy}");
     }
 
     /// Time at which the rate is 1 Mbit/s again if the path loses `ratio` from 1 s on for `time` seconds, whatever is sent, in a session
     /// that has carried it for `before` seconds. It may grow by a tenth each 50 ms.
     fn returns(before: f64, time: f64, ratio: f64) -> Option<f64> {
         let (mut law, mut rate, mut reached) = (LossLaw::new(), 1e6_f64, None);
-        for step in 0..800 {
+        for step in 0..1200 {
             let seconds = 1.0 - before + f64::from(step) * 0.05;
             let lost = if (1.0..1.0 + time).contains(&seconds) { ratio } else { 0.0 };
             let path = path_at(20.0 + seconds, rate, lost);
@@ -398,9 +455,9 @@ mod tests {
         // The end falls into the experiment, which takes 0.35, 1.15 and 0.075 s. What arrived before is more than a policer passes.
         let half = returns(5.0, 0.5, 0.5);
         assert!(half.is_some_and(|after| (1.0..1.2).contains(&after)), "{half:?}");
-        // Without that knowledge a ceiling of 0.5 Mbit/s is held for 16 s, and disproved at 1.5 times that: some 10 s of at most 6 %.
+        // Without that knowledge a ceiling of 0.5 Mbit/s is held for 32 s, and disproved at 1.5 times that: some 10 s of at most 6 %.
         let unknown = returns(0.0, 0.5, 0.5);
-        assert!(unknown.is_some_and(|after| (20.0..28.0).contains(&after)), "{unknown:?}");
+        assert!(unknown.is_some_and(|after| (36.0..44.0).contains(&after)), "{unknown:?}");
         // A policer does not lose so much.
         let most = returns(0.0, 0.5, 0.9);
         assert!(most.is_some_and(|after| after < 0.2), "{most:?}");

@@ -30,6 +30,7 @@ mod grow;
 mod jitter;
 mod loss;
 mod loss_ratio;
+mod loss_run;
 mod marks;
 mod path;
 mod sharing;

@@ -29,6 +29,10 @@ pub(super) struct Path {
     pub(super) loss: LossRatio,
     /// Whether a loss was reported just now.
     pub(super) is_lost_now: bool,
+    /// Whether the packet before the latest loss of this feedback had waited for longer than `high`.
+    pub(super) has_waited: bool,
+    /// Bits that arrived with this feedback, or passed the bottleneck and were lost at random.
+    pub(super) arrived: f64,
     /// Size of the sender's queue, in bits.
     pub(super) waiting: f64,
 }

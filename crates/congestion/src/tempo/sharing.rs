@@ -59,6 +59,14 @@ impl Sharing {
         self.ratio > ALONE
     }
 
+    /// Whether a train of a media `rate`, in bit/s, arrives as fast as it left although a queue begins to stand. With *S* = 2.5 *D*, *A* is
+    /// 0.96 *S* where we have 3 % of the capacity: our yielding would not empty that queue. A queue far above the limit may be ours, since
+    /// older trains count as well.
+    pub(super) fn has_little(path: &Path, rate: f64) -> bool {
+        let is_open = |train: TrainRate| train.is_open() && bps(train.sent) > TRAIN * rate;
+        path.queue() < path.high + path.high / 2 && path.train.is_some_and(is_open)
+    }
+
     /// The path with trains that show what is ours. A train that the path carried as fast as it was sent shows room, even beside others.
     pub(super) fn ours(self, path: &Path) -> Path {
         let ours = |train: TrainRate| {
@@ -95,6 +103,23 @@ mod tests {
             sharing.on_queue(&path);
         }
         sharing
+    }
+
+    #[test]
+    fn who_has_little_does_not_empty_a_queue_of_others() {
+        let rate = |bps: f64| DataRate::from_bps(bps as u64);
+        let has_little = |share: f64, sent: f64| {
+            let others = 1e6 / share - 1e6;
+            let arrived = (1e6 + others) * sent / (sent + others);
+            let train = Some(TrainRate { sent: rate(sent), arrived: rate(arrived) });
+            Sharing::has_little(&Path { train, ..Path::example() }, 1e6)
+        };
+        assert!(has_little(0.02, 2.5e6) && !has_little(0.04, 2.5e6));
+        // A train that is no faster than the media shows nothing, nor does none.
+        assert!(!has_little(0.02, 1.2e6) && !Sharing::has_little(&Path::example(), 1e6));
+        let train = Some(TrainRate { sent: rate(2.5e6), arrived: rate(2.5e6) });
+        let queue = |ms| Path { train, queue: Some(TimeDelta::from_millis(ms)), ..Path::example() };
+        assert!(Sharing::has_little(&queue(14), 1e6) && !Sharing::has_little(&queue(15), 1e6));
     }
 
     #[test]
