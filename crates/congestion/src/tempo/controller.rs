@@ -421,14 +421,9 @@ impl Tempo {
     fn settle(&mut self, now: Timestamp) {
         let (min, max) = self.decided.limits();
         self.rate = self.rate.max(MIN_RATE).clamp(min, max.max(min));
-        let room = self.path.waiting / EMPTIED;
-        let media = if self.marks.is_l4s(now) {
-            L4S_SHARE * self.rate - room
-        } else if self.policed().is_some() {
-            self.rate - room
-        } else {
-            self.rate
-        };
+        let is_l4s = self.marks.is_l4s(now);
+        let room = if is_l4s || self.policed().is_some() { self.path.waiting / EMPTIED } else { 0.0 };
+        let media = if is_l4s { L4S_SHARE } else { 1.0 } * self.rate - room;
         self.decided.settle((self.patience * media.max(0.5 * self.rate)).min(1e18), self.cause);
     }
 

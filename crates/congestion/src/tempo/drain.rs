@@ -217,9 +217,8 @@ mod tests {
         let (rate, _) = drain.step(&at(path, 1350, 3), false);
         assert!((rate - 0.97e6).abs() < 1.0, "{rate}");
         // A queue that grows shows a path that has become slower.
-        let slower = Path { delivered: 0.5e6, ..path };
-        drain.step(&at(slower, 1600, 60), false);
-        let (rate, _) = drain.step(&at(slower, 1650, 3), false);
+        drain.step(&Path { delivered: 0.5e6, ..at(path, 1600, 60) }, false);
+        let (rate, _) = drain.step(&Path { delivered: 0.5e6, ..at(path, 1650, 3) }, false);
         assert!((rate - 0.485e6).abs() < 1.0, "{rate}");
     }
 

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | constants | [`Config`] |
 //! | packets that arrived lately | `arrivals` |
-//! | estimators | `base_delay`, `frames`, `jitter`, `delivery_rate`, `loss_ratio`, `sharing` |
+//! | estimators | `base_delay`, `frames`, `jitter`, `delivery_rate`, `loss_ratio`, `loss_run`, `sharing` |
 //! | state of the path after a feedback | `path` |
 //! | laws | `grow`, `drain`, `distance`, `compete`, `loss`, `marks`, `silence` |
 //! | controller | [`Tempo`] |

@@ -71,8 +71,8 @@ pub enum StoreError {
     },
 }
 
-/// Locks the file, which is made if it is not there. Who only reads needs no lock. `None` where it cannot be opened, which `SQLite` explains,
-/// or not be locked.
+/// Locks the file, which is made if it is not there. Readers need no lock. `None` where it cannot be opened, which `SQLite` explains, or where
+/// files cannot be locked.
 fn lock(path: &Path) -> Result<Option<File>, StoreError> {
     let Ok(file) = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path) else {
         return Ok(None);
