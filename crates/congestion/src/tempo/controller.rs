@@ -225,14 +225,14 @@ impl Tempo {
         let standing = base.and_then(|base| self.frames.queue(base));
         let queue = standing.filter(|queue| queue.packets >= 3).map(|queue| queue.delay);
         let frames = standing.map_or(1, |standing| standing.frames);
-        let jitter = self.frames.jitter().by_chance(
+        let (seldom, usual) = self.frames.jitter().by_chance(
             base.unwrap_or_default() + packet_time,
             frames,
             config.false_alarm,
         );
         let limit = |fixed: TimeDelta, jitter| fixed + TimeDelta::from_seconds_f64(jitter);
-        let high = limit(config.congested_above, jitter) + packet_time;
-        let low = limit(config.empty_below, 0.5 * jitter) + packet_time / 2;
+        let high = limit(config.congested_above, seldom) + packet_time;
+        let low = limit(config.empty_below, usual) + packet_time / 2;
         let loss = self.losses.ratio(TimeDelta::from_millis(80) + base_rtt / 4, self.loss.from());
         let random = self.loss.usual().min(loss.ratio);
         // What random loss takes has passed the bottleneck as well.
