@@ -74,8 +74,8 @@ fn marks_for_the_queue_of_a_flow_that_takes_none_leave_a_share() {
     };
     // Half is fair. With marks that were taken for ours the share was 0.003.
     let [unmarked, graded, classic] = ["off", "ect1", "ect0"].map(mean);
-    assert!((0.3..0.6).contains(&unmarked), "{unmarked}");
-    assert!((0.3..0.6).contains(&graded) && (0.15..0.6).contains(&classic), "{graded} {classic}");
+    assert!((0.4..0.7).contains(&unmarked), "{unmarked}");
+    assert!((0.4..0.7).contains(&graded) && (0.3..0.6).contains(&classic), "{graded} {classic}");
     // Alone on the same queue graded marks hold it short.
     let alone = beside(3, "ect1", "");
     let (share, queue) = (used(&alone, 10.0, 15, 30), alone.flows[0].queue_delay_ms.as_ref().unwrap().p95);
@@ -91,5 +91,20 @@ fn a_small_share_beside_tcp_in_a_managed_queue_is_not_given_up() {
         // Half is fair. A queue that others hold at its limit is not drained by who has 3 % of it: seeds 7 and 10 had 0.02 and 0.07.
         let share = used(&seeded(seed, link, ends, &tcp), 30.0, 0, 30);
         assert!((0.12..0.6).contains(&share), "{seed}: {share}");
+    }
+}
+
+#[test]
+fn jitter_that_keeps_the_order_of_packets_is_no_queue() {
+    // It makes all frames of a window late together.
+    let link = "rate = \"20 Mbit/s\"\ndelay = \"20 ms\"\njitter = { kind = \"uniform\", max = \"110 ms\" }";
+    let runs: Vec<RunRecord> =
+        (1..=8).map(|seed| seeded(seed, link, "from = \"here\"\nto = \"there\"", "")).collect();
+    let mean = runs.iter().map(|run| used(run, 20.0, 5, 30)).sum::<f64>() / 8.0;
+    assert!((0.65..0.95).contains(&mean), "{mean}");
+    for run in &runs {
+        // Nor does it hide one: alone the queue stays short.
+        let queue = run.flows[0].queue_delay_ms.as_ref().unwrap().p95;
+        assert!(queue < 60.0, "{queue}");
     }
 }
