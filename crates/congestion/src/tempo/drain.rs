@@ -32,7 +32,8 @@ const PATIENCE: TimeDelta = TimeDelta::from_seconds(2);
 const STILL: TimeDelta = TimeDelta::from_millis(800);
 /// The patience if others were there lately.
 const SHORT_PATIENCE: TimeDelta = TimeDelta::from_millis(300);
-/// A delay that moves by less than this while we yield is no queue: the route has become longer. Queues of others move by packets.
+/// A delay that is within this of its lowest for half of the time while we yield is no queue: the route has become longer. Queues of others
+/// move by packets, and a capacity that varies fills one on a longer route as well.
 const FLAT: TimeDelta = TimeDelta::from_millis(2);
 
 /// What follows from a step.
@@ -65,11 +66,39 @@ giusto_units::defaults! {
         reference: f64 = path.delivered,
         /// Whether the path has become slower meanwhile.
         is_slower: bool = false,
-        /// Begin of a time with a constant queue, and its extremes.
-        flat: (Timestamp, TimeDelta, TimeDelta) = (path.now, path.queue(), path.queue()),
+        floor: Floor = Floor::new(path),
     }
     /// Begins with the rate that led to the queue.
     pub(super) fn new(path: &Path, rate: f64);
+}
+
+/// A time in which the queue falls no lower than a floor.
+#[derive(Debug, Clone, Copy)]
+struct Floor {
+    since: Timestamp,
+    lowest: TimeDelta,
+    /// Time near the lowest.
+    near: TimeDelta,
+}
+
+impl Floor {
+    fn new(path: &Path) -> Self {
+        Self { since: path.now, lowest: path.queue(), near: TimeDelta::ZERO }
+    }
+
+    /// For how long the queue has been flat.
+    fn step(&mut self, path: &Path) -> TimeDelta {
+        let queue = path.queue();
+        if path.is_lost_now || queue + FLAT < self.lowest {
+            *self = Self::new(path);
+        }
+        self.lowest = self.lowest.min(queue);
+        if queue <= self.lowest + FLAT {
+            self.near += path.step;
+        }
+        let lasted = path.now.saturating_since(self.since);
+        if self.near * 2 >= lasted { lasted } else { TimeDelta::ZERO }
+    }
 }
 
 impl Drain {
@@ -134,14 +163,10 @@ impl Drain {
         if now.saturating_since(self.since) < path.rtt + SETTLING {
             self.progress = (now, queue);
             self.reference = path.delivered;
-            self.flat = (now, queue, queue);
+            self.floor = Floor::new(path);
             return Drained::NotYet;
         }
-        let (flat_since, min, max) = self.flat;
-        let (min, max) = (min.min(queue), max.max(queue));
-        self.flat =
-            if max - min > FLAT || path.is_lost_now { (now, queue, queue) } else { (flat_since, min, max) };
-        let flat = now.saturating_since(self.flat.0);
+        let flat = self.floor.step(path);
         if flat > TimeDelta::from_seconds(2) + path.base_rtt * 4 {
             return Drained::LongerRoute;
         }
@@ -256,5 +281,11 @@ mod tests {
         assert_eq!(next, Drained::LongerRoute);
         // 2 s and four round trips after the first 250 ms.
         assert!((2450..=2550).contains(&time), "{time}");
+        // So it is where a capacity that varies fills a queue of 40 ms for 150 of each 500 ms.
+        let (time, next) = outcome(false, |time| if time % 500 < 350 { 80 + time / 50 % 2 } else { 120 });
+        assert!(next == Drained::LongerRoute && time < 2700, "{time} {next:?}");
+        // The sawtooth of another is near its lowest for a shorter time.
+        let (time, next) = outcome(false, |time| 80 + time % 500 / 10);
+        assert!(next == Drained::Rival && time < 2700, "{time} {next:?}");
     }
 }

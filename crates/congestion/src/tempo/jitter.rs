@@ -40,6 +40,7 @@ impl Jitter {
     pub(super) fn on_frame(&mut self, before: TimeDelta, delay: TimeDelta) {
         let difference = |from: f64| (delay.as_seconds() - from).abs().min(MAX_DIFFERENCE);
         let mean = self.mean.unwrap_or(before.as_seconds());
+        // Means of as many frames as are kept.
         let weight = 1.0 / (self.kept.len() + 1) as f64;
         self.neighbours += weight * (difference(before.as_seconds()) - self.neighbours);
         let signed = (delay - before).as_seconds().clamp(-MAX_DIFFERENCE, MAX_DIFFERENCE);
@@ -75,7 +76,8 @@ impl Jitter {
         };
         let seldom = share(math::ln(probability));
         let uniform = 3.0 * neighbours * seldom;
-        (limit(uniform, seldom), limit(0.5 * uniform, share(USUAL)))
+        let congested = limit(uniform, seldom);
+        (congested, limit(0.5 * uniform, share(USUAL)).min(congested))
     }
 }
 
@@ -164,6 +166,9 @@ mod tests {
         }
         let limit = |frames, probability| jitter.by_chance(BASE, frames, probability).0;
         assert!(limit(8, 0.05) < limit(4, 0.05) && limit(4, 0.1) < limit(4, 0.05));
+        // What is empty is not congested, whatever probability is asked for.
+        let (congested, empty) = jitter.by_chance(BASE, 4, 0.5);
+        assert!(0.0 < empty && empty <= congested, "{empty} {congested}");
         // A base delay that has become longer leaves what the differences show.
         assert!(jitter.by_chance(BASE * 3, 4, 0.05).0 > 0.01);
     }
