@@ -20,8 +20,8 @@ giusto_units::defaults! {
         pub congested_above: TimeDelta = TimeDelta::from_millis(3),
         /// Standing queue up to which the path counts as empty. Default 1.5 ms: more than a step of those timestamps.
         pub empty_below: TimeDelta = TimeDelta::from_micros(1500),
-        /// Probability that jitter alone exceeds the first limit. What it exceeds with 0.15 is added to the second. Default 0.003: once in half
-        /// a minute, in ten windows a second.
+        /// Probability that jitter alone exceeds the first limit. To the second is added half of what this adds, or what jitter exceeds with
+        /// 0.15 where that is more. Default 0.003: once in half a minute, in ten windows a second.
         pub false_alarm: f64 = 0.003,
         /// Interval at which silence and the sender's queue are examined. Default 25 ms, less than a frame.
         pub look: TimeDelta = TimeDelta::from_millis(25),

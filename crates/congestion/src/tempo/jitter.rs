@@ -14,12 +14,12 @@ const MAX_DIFFERENCE: f64 = 0.1;
 /// Frames whose delays show the distribution: four seconds at 30 Hz.
 const KEPT: usize = 128;
 /// Difference of neighbours over the difference from the running mean. Independent delays have 1.30 (uniform) to 1.37 (normal), and 0.96
-/// where packets keep their order and frames at 60 Hz meet jitter of 100 ms. Up to the first it is a queue that moves, from the second on it
-/// is all jitter.
+/// where packets keep their order and frames at 60 Hz meet normal jitter of 45 ms. Up to the first it is a queue that moves, from the second
+/// on it is all jitter.
 const QUEUE: f64 = 0.6;
 const INDEPENDENT: f64 = 0.9;
-/// What is exceeded with the probability e^−1.9 = 0.15 is still an empty path. The least of four uniform delays exceeds half of what it
-/// exceeds with 0.003 as often.
+/// Logarithm of the probability with which jitter exceeds what still counts as an empty path: 0.15. So often the least of four uniform delays
+/// exceeds half of what it exceeds with 0.003.
 const USUAL: f64 = -1.9;
 
 /// Delays of the frames that met no congestion.
@@ -59,7 +59,7 @@ impl Jitter {
     }
 
     /// The delays above that of an empty path, in seconds, that the least of `frames` frames exceeds without any queue: with this probability,
-    /// and usually not.
+    /// and with that of [`USUAL`].
     ///
     /// For delays that are uniform in a range *J*, two frames differ by *J*/3 in the mean, and the least of *n* exceeds *x* with the
     /// probability (1 − *x*/*J*)^*n*. Where they are independent, their own distribution counts instead: jitter that keeps the order of

@@ -43,11 +43,11 @@ fn what_version_3_draws_does_not_change() {
 
 #[test]
 fn every_drawn_scenario_is_valid_and_of_its_family() {
-    for number in 0..COUNT * 2 {
+    for number in 0..COUNT * 4 {
         let drawn = draw("valid", number);
         let family = Family::ALL[(number % COUNT) as usize];
         assert_eq!(drawn.family, family.name());
-        // A scenario of each family with each controller.
+        // Two scenarios of each family with each controller.
         let controller = ["gcc:libwebrtc", "scream:v2"][(number / COUNT) as usize % 2].parse().unwrap();
         let scenario = drawn.scenario(controller).unwrap_or_else(|error| panic!("{number}: {error}"));
         // The text is the same scenario.

@@ -19,8 +19,9 @@ use crate::record::DecisionRecord;
 pub fn cause_in_words(cause: &Cause) -> String {
     match *cause {
         Cause::Delay { signal, trend_ms, threshold_ms } => {
-            // An under-use lies below the threshold's negative.
-            let bound = if signal == Signal::UnderUse { -threshold_ms } else { threshold_ms };
+            // A trend that falls is compared with the threshold's negative, a queue, which some controllers report instead, with the threshold.
+            let bound =
+                if signal == Signal::UnderUse && trend_ms < 0.0 { -threshold_ms } else { threshold_ms };
             let place = match trend_ms.partial_cmp(&bound) {
                 Some(std::cmp::Ordering::Greater) => "above",
                 Some(std::cmp::Ordering::Equal) => "at",
@@ -100,6 +101,11 @@ mod tests {
         assert_eq!(
             words(delay(Signal::UnderUse, -20.0)),
             "delay: under-use, trend -20.0 ms below threshold -12.5 ms"
+        );
+        // Of copa, NADA and tempo it is a queue.
+        assert_eq!(
+            words(delay(Signal::UnderUse, 3.0)),
+            "delay: under-use, trend 3.0 ms below threshold 12.5 ms"
         );
         assert_eq!(words(Cause::Loss { ratio: 0.12 }), format!("loss: {} of the packets", percent(0.12)));
         assert_eq!(words(Cause::Probe { rate_bps: 2.5e6 }), "probe: it measured 2.500 Mbit/s");
