@@ -5,7 +5,7 @@
 
 use giusto_units::{DataSize, TimeDelta, Timestamp, math};
 
-use super::path::Path;
+use super::{path::Path, sharing::WholeCapacity};
 
 /// RFC 9438 §4.1: `C`, in segments per cubic second, and `β_cubic`. `α_cubic` of its Reno-friendly region (§4.3).
 const C: f64 = 0.4;
@@ -18,6 +18,10 @@ const BETA_OF_LOSS: f64 = 8.0;
 const MIN_BETA: f64 = 0.3;
 /// A segment, in bits: a full packet of media.
 const SEGMENT: f64 = 1250.0 * 8.0;
+/// At most this part of half of the bottleneck: above its share, a steady rate meets the end of the queue again and again, and loses frames.
+const HELD: f64 = 0.9;
+/// Pacing over the rate: trains must be faster than what we have of a busy bottleneck.
+pub(super) const PACING: f64 = 2.0;
 /// Most growth over the window in one step of the shadow.
 const MAX_STEP: f64 = 1.5;
 
@@ -42,6 +46,7 @@ giusto_units::defaults! {
         gap: TimeDelta = TimeDelta::ZERO,
         /// Time after which the test comes, besides ten round trips.
         interval: TimeDelta = interval,
+        whole: WholeCapacity = WholeCapacity::default(),
     }
     /// Begins with this window, in bits.
     pub(super) fn new(path: &Path, window: f64, interval: TimeDelta);
@@ -111,7 +116,9 @@ impl Compete {
         if rate < 1.7 * path.delivered_long + 60_000.0 {
             self.window = self.window.max(next);
         }
-        self.window = self.window.clamp(2.0 * SEGMENT, (max * rtt).max(2.0 * SEGMENT));
+        self.whole.on_queue(path);
+        let most = self.whole.get().map_or(max, |whole| max.min(HELD * whole / 2.0));
+        self.window = self.window.clamp(2.0 * SEGMENT, (most * rtt).max(2.0 * SEGMENT));
         (self.window / rtt, self.judge(path))
     }
 
@@ -145,7 +152,10 @@ pub(super) const fn segment() -> DataSize {
 
 #[cfg(test)]
 mod tests {
+    use giusto_units::DataRate;
+
     use super::*;
+    use crate::tempo::frames::TrainRate;
 
     const SECOND: TimeDelta = TimeDelta::from_seconds(1);
 
@@ -193,6 +203,27 @@ mod tests {
         let (before, _) = compete.step(&now, 1e6, 0.02, 1e9);
         let (after, _) = compete.step(&now, 1e6, 0.02, 1e9);
         assert!(after >= before);
+    }
+
+    #[test]
+    fn it_holds_less_than_half_of_a_bottleneck_that_trains_show() {
+        // A train of 2 Mbit/s beside 3 Mbit/s on a link of 4: we have 1, the link is shared by two.
+        let train = TrainRate { sent: DataRate::from_bps(2_000_000), arrived: DataRate::from_bps(1_600_000) };
+        let held = |train| {
+            let mut path = Path { queue: Some(SECOND / 10), train, ..Path::example() };
+            let mut compete = Compete::new(&path, 40.0 * SEGMENT, SECOND * 100);
+            (0..60)
+                .map(|_| {
+                    path.now += path.step;
+                    path.delivered_long = 1e6;
+                    compete.step(&path, 1e6, 0.0, 1e9).0
+                })
+                .last()
+                .unwrap()
+        };
+        // Without trains, 40 segments in 50 ms and the growth of CUBIC.
+        assert!((held(Some(train)) - 1.8e6).abs() < 1e3, "{}", held(Some(train)));
+        assert!(held(None) > 8e6, "{}", held(None));
     }
 
     #[test]

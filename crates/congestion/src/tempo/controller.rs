@@ -6,11 +6,11 @@ use super::{
     arrivals::Arrivals,
     base_delay::BaseDelay,
     bps,
-    compete::{Compete, Competed, segment},
+    compete::{self, Compete, Competed, segment},
     config::Config,
     delivery_rate::delivery_rate,
     distance::Distance,
-    drain::{self, Drain, Drained},
+    drain::{self, Drain, Drained, Others},
     frames::{Arrived, Frames},
     grow::{Bounds, Grow},
     loss::{LossLaw, MAX_USUAL},
@@ -98,6 +98,7 @@ pub struct Tempo {
     /// Time of the latest end of a time beside others; how we competed, if this is a test whether the queue is ours.
     rival: Option<Timestamp>,
     tested: Option<Compete>,
+    others: Others,
     /// Time of the latest feedback and of the latest [`on_timeout`](Controller::on_timeout).
     stepped: Timestamp,
     looked: Timestamp,
@@ -148,6 +149,7 @@ impl Tempo {
             patience: 1.0,
             rival: None,
             tested: None,
+            others: Others::default(),
             stepped: Timestamp::ZERO,
             looked: Timestamp::ZERO,
             config,
@@ -270,7 +272,8 @@ impl Tempo {
         self.phase = match phase {
             Phase::Grow if path.is_congested() && !Sharing::has_little(path, self.rate) => {
                 self.cause = delay_cause(path, Signal::OverUse);
-                let drain = Drain::new(path, self.rate);
+                let others = self.others.after(path.now);
+                let drain = Drain::new(path, self.rate, others);
                 self.sharing.on_congestion(path, self.rate);
                 self.grow.restart();
                 self.loss.on_queue(self.rate);
@@ -356,6 +359,7 @@ impl Tempo {
         }
         match outcome {
             Drained::Empty => {
+                self.others = drain.others();
                 self.cause = delay_cause(path, Signal::UnderUse);
                 if self.tested.is_none() && !rival {
                     self.rate = self.rate.min(drain.capacity());
@@ -411,7 +415,7 @@ impl Tempo {
             }
             Competed::Test => {
                 self.tested = Some(compete);
-                Phase::Drain(Drain::new(path, self.rate))
+                Phase::Drain(Drain::new(path, self.rate, Others::default()))
             }
         }
     }
@@ -446,7 +450,7 @@ impl Tempo {
                 }
             }
             Phase::Drain(_) => drain::pacing(&self.path).max(1.05 * rate),
-            Phase::Compete(_) => 1.5 * rate,
+            Phase::Compete(_) => compete::PACING * rate,
         }
     }
 }
@@ -486,7 +490,8 @@ impl Controller for Tempo {
         let reduced = self.silence.step(now, rtt, self.in_flight);
         if let Some(factor) = reduced {
             if matches!(self.phase, Phase::Grow) {
-                self.phase = Phase::Drain(Drain::new(&self.path, self.rate));
+                self.phase =
+                    Phase::Drain(Drain::new(&self.path, self.rate, self.others.after(self.path.now)));
                 self.grow.restart();
             }
             self.rate *= factor;

@@ -4,7 +4,7 @@
 //! within a horizon, so that both shrink exponentially. The horizon is at least the reaction time, so the loop is stable: a first-order
 //! loop with a dead time below its time constant (gain × dead time ≤ 1 < π/2). A queue that stays although we yield is not ours.
 
-use giusto_units::{TimeDelta, Timestamp};
+use giusto_units::{TimeDelta, Timestamp, math};
 
 use super::path::Path;
 
@@ -32,6 +32,8 @@ const PATIENCE: TimeDelta = TimeDelta::from_seconds(2);
 const STILL: TimeDelta = TimeDelta::from_millis(800);
 /// The patience if others were there lately.
 const SHORT_PATIENCE: TimeDelta = TimeDelta::from_millis(300);
+/// Time constant with which it is forgotten that queues grew while we yielded, in seconds.
+const FORGOTTEN: f64 = 10.0;
 /// A delay that is within this of its lowest for half of the time while we yield is no queue: the route has become longer. Queues of others
 /// move by packets, and a capacity that varies fills one on a longer route as well.
 const FLAT: TimeDelta = TimeDelta::from_millis(2);
@@ -67,9 +69,35 @@ giusto_units::defaults! {
         /// Whether the path has become slower meanwhile.
         is_slower: bool = false,
         floor: Floor = Floor::new(path),
+        others: Others = others,
+        patience: TimeDelta = others.patience(path),
+        /// The queue at the begin of `progress`.
+        level: TimeDelta = path.queue(),
     }
-    /// Begins with the rate that led to the queue.
-    pub(super) fn new(path: &Path, rate: f64);
+    /// Begins with the rate that led to the queue, and what earlier queues said of others.
+    pub(super) fn new(path: &Path, rate: f64, others: Others);
+}
+
+/// The time in which queues grew while we yielded, times the share of our capacity that we gave up, in seconds. It shortens the patience: the
+/// sawtooth of a TCP connection may leave the queue empty for a moment more often than that lasts.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Others {
+    seen: f64,
+    latest: Timestamp,
+}
+
+impl Others {
+    /// What is left of it.
+    pub(super) fn after(self, now: Timestamp) -> Self {
+        let time = now.saturating_since(self.latest).as_seconds();
+        Self { seen: self.seen * math::exp(-time / FORGOTTEN), latest: now }
+    }
+
+    /// The patience with a queue that stays.
+    fn patience(self, path: &Path) -> TimeDelta {
+        let seen = TimeDelta::from_seconds_f64(self.seen);
+        (PATIENCE + path.base_rtt - seen).max(SHORT_PATIENCE)
+    }
 }
 
 /// A time in which the queue falls no lower than a floor.
@@ -123,6 +151,11 @@ impl Drain {
         }
     }
 
+    /// What it has seen of others.
+    pub(super) fn others(&self) -> Others {
+        self.others
+    }
+
     /// The rate before.
     pub(super) fn before(&self) -> f64 {
         self.before
@@ -148,11 +181,11 @@ impl Drain {
         let horizon = horizon(path);
         let ahead = path.queue_ahead.as_seconds() + path.waiting / capacity - 0.5 * path.low.as_seconds();
         let rate = (capacity * (1.0 - ahead / horizon).clamp(LEAST, YIELD)).min(self.before);
-        (rate, self.judge(path, expects_rival))
+        (rate, self.judge(path, 1.0 - rate / capacity, expects_rival))
     }
 
-    /// Who holds the queue.
-    fn judge(&mut self, path: &Path, expects_rival: bool) -> Drained {
+    /// Who holds the queue, although we give up this share of our capacity.
+    fn judge(&mut self, path: &Path, given: f64, expects_rival: bool) -> Drained {
         let (now, queue) = (path.now, path.queue());
         // What arrives from then on left below the capacity.
         // A path that has just become slower gets the time again.
@@ -164,21 +197,27 @@ impl Drain {
             self.progress = (now, queue);
             self.reference = path.delivered;
             self.floor = Floor::new(path);
+            self.level = queue;
             return Drained::NotYet;
         }
         let flat = self.floor.step(path);
         if flat > TimeDelta::from_seconds(2) + path.base_rtt * 4 {
             return Drained::LongerRoute;
         }
+        if queue > self.level + RISE {
+            self.others.seen += path.step.as_seconds() * given;
+            self.others.latest = now;
+        }
         self.progress.1 = self.progress.1.max(queue);
         let (since, before) = self.progress;
         let time = now.saturating_since(since);
-        if time < if expects_rival { SHORT_PATIENCE } else { PATIENCE + path.base_rtt } {
+        if time < if expects_rival { SHORT_PATIENCE } else { self.patience } {
             return Drained::NotYet;
         }
         let expected = time.as_seconds() * (1.0 - YIELD) * PROGRESS;
         if (before - queue).as_seconds() >= expected {
             self.progress = (now, queue);
+            self.level = queue;
             self.reference = path.delivered;
             return Drained::NotYet;
         }
@@ -208,7 +247,7 @@ mod tests {
     #[test]
     fn the_rate_is_the_capacity_less_what_empties_the_queue_within_the_horizon() {
         let path = at(Path::example(), 1000, 52);
-        let mut drain = Drain::new(&path, 1.2e6);
+        let mut drain = Drain::new(&path, 1.2e6, Others::default());
         // 1 - (52 ms - 2 ms) / 150 ms.
         let (rate, next) = drain.step(&path, false);
         assert!((rate - 2e6 / 3.0).abs() < 1.0, "{rate}");
@@ -223,20 +262,20 @@ mod tests {
         assert!((pacing(&path) - 0.9e6).abs() < 1.0);
         // A round trip of 400 ms makes the horizon 500 ms.
         let far = Path { base_rtt: ms(400), ..path };
-        let (rate, _) = Drain::new(&far, 1.2e6).step(&far, false);
+        let (rate, _) = Drain::new(&far, 1.2e6, Others::default()).step(&far, false);
         assert!((rate - 0.9e6).abs() < 1.0, "{rate}");
     }
 
     #[test]
     fn an_empty_queue_ends_it_a_little_below_the_capacity() {
         let path = at(Path::example(), 1000, 30);
-        let mut drain = Drain::new(&path, 1.2e6);
+        let mut drain = Drain::new(&path, 1.2e6, Others::default());
         drain.step(&path, false);
         let (rate, next) = drain.step(&at(path, 1200, 3), false);
         assert_eq!(next, Drained::Empty);
         assert!((rate - 0.97e6).abs() < 1.0, "{rate}");
         // What arrives because we yield is not the capacity.
-        let mut drain = Drain::new(&path, 1.2e6);
+        let mut drain = Drain::new(&path, 1.2e6, Others::default());
         drain.step(&path, false);
         drain.step(&Path { delivered: 0.5e6, ..at(path, 1300, 15) }, false);
         let (rate, _) = drain.step(&at(path, 1350, 3), false);
@@ -249,7 +288,7 @@ mod tests {
 
     /// The first outcome other than `NotYet`, and its time, for a queue of `queue(ms)` at that time.
     fn outcome(expects_rival: bool, queue: impl Fn(i64) -> i64) -> (i64, Drained) {
-        let mut drain = Drain::new(&at(Path::example(), 0, queue(0)), 1e6);
+        let mut drain = Drain::new(&at(Path::example(), 0, queue(0)), 1e6, Others::default());
         (0..10_000)
             .step_by(50)
             .map(|time| (time, drain.step(&at(Path::example(), time, queue(time)), expects_rival).1))
@@ -273,6 +312,37 @@ mod tests {
         // Alone 100 ms shrink in a second.
         let (time, next) = outcome(false, |time| (200 - time / 10).max(0));
         assert!(next == Drained::Empty && (1900..=2000).contains(&time), "{time}");
+    }
+
+    #[test]
+    fn a_sawtooth_that_leaves_the_queue_empty_for_a_moment_belongs_to_others() {
+        // A queue of 60 to 130 ms that empties within the patience, as NewReno at 1 Mbit/s does; and one that only shrinks.
+        let drains = |queue: fn(i64) -> i64| {
+            let mut others = Others::default();
+            for number in 0..10 {
+                let begin = number * 1500;
+                let path = at(Path::example(), begin, queue(0));
+                let mut drain = Drain::new(&path, 1e6, others.after(path.now));
+                for time in (50..).step_by(50) {
+                    let next = drain.step(&at(Path::example(), begin + time, queue(time)), false).1;
+                    match next {
+                        Drained::NotYet => {}
+                        Drained::Empty => break,
+                        _ => return Some((number, next)),
+                    }
+                }
+                others = drain.others();
+            }
+            None
+        };
+        let (number, next) = drains(|time| if time < 1300 { 60 + time / 20 } else { 0 }).unwrap();
+        assert!(next == Drained::Rival && (1..=3).contains(&number), "{number} {next:?}");
+        assert_eq!(drains(|time| (100 - time / 13).max(0)), None);
+        // What was seen a minute ago says nothing.
+        let long_ago = Others { seen: 5.0, latest: Timestamp::ZERO };
+        assert_eq!(long_ago.patience(&Path::example()), SHORT_PATIENCE);
+        let later = long_ago.after(Timestamp::ZERO + ms(60_000));
+        assert!(later.patience(&Path::example()) > PATIENCE);
     }
 
     #[test]

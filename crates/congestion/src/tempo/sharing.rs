@@ -5,7 +5,7 @@
 //! for Estimating Bandwidth Bottlenecks", GLOBECOM 2000). So beside others a train is faster than our share. When a queue begins to
 //! stand, our share *D* arrives. *D* / *A* is 1 alone, and less beside others.
 
-use giusto_units::{DataRate, TimeDelta, Timestamp};
+use giusto_units::{DataRate, TimeDelta, Timestamp, math};
 
 use super::{bps, frames::TrainRate, loss::PACING, path::Path};
 
@@ -22,6 +22,41 @@ const LEAST_SHARE: f64 = 0.25;
 
 /// Shorter congestion says nothing: jitter and short fades look like it.
 const LASTING: TimeDelta = TimeDelta::from_millis(200);
+
+/// Time constant of the whole capacity, in seconds of trains, and how many of them it takes.
+const WHOLE: f64 = 4.0;
+const ENOUGH: f64 = 1.0;
+
+/// The capacity of the bottleneck for all, while others keep it busy: they send what we leave, *X* = *C* - *D*, so that *A* = *C* *S* /
+/// (*S* + *C* - *D*) and *C* = *A* (*S* - *D*) / (*S* - *A*). Numerator and denominator are smoothed by themselves, since *S* - *A* is small.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct WholeCapacity {
+    /// Smoothed *A* (*S* - *D*) and *S* - *A*, each times the time of trains that counts.
+    numerator: f64,
+    denominator: f64,
+    time: f64,
+}
+
+impl WholeCapacity {
+    /// Handles a feedback while a queue stands.
+    pub(super) fn on_queue(&mut self, path: &Path) {
+        let Some(train) = path.train else { return };
+        let (sent, arrived, delivered) = (bps(train.sent), bps(train.arrived), path.delivered_long);
+        if sent <= TRAIN * delivered {
+            return;
+        }
+        let step = path.step.as_seconds();
+        let kept = math::exp(-step / WHOLE);
+        self.numerator = kept * self.numerator + step * arrived * (sent - delivered);
+        self.denominator = kept * self.denominator + step * (sent - arrived).max(0.0);
+        self.time = kept * self.time + step;
+    }
+
+    /// In bit/s; `None` as long as trains say too little.
+    pub(super) fn get(&self) -> Option<f64> {
+        (self.time > ENOUGH).then(|| self.numerator / self.denominator.max(1.0))
+    }
+}
 
 /// What trains say about our share.
 #[derive(Debug, Clone, Copy)]
@@ -157,6 +192,27 @@ mod tests {
         steady.on_queue(&path);
         assert!(steady.is_alone() && steady.growth() < 1e-6);
     }
+    #[test]
+    fn trains_on_a_busy_bottleneck_show_the_capacity_for_all() {
+        // 10 Mbit/s, of which we have 2, 5 or 9 and send trains at twice that.
+        let rate = |bps: f64| DataRate::from_bps(bps as u64);
+        let whole = |own: f64, sent: f64, steps: u32| {
+            let arrived = 1e7 * sent / (sent + 1e7 - own);
+            let train = Some(TrainRate { sent: rate(sent), arrived: rate(arrived) });
+            let path = Path { train, delivered_long: own, ..Path::example() };
+            let mut whole = WholeCapacity::default();
+            (0..steps).for_each(|_| whole.on_queue(&path));
+            whole.get()
+        };
+        for own in [2e6, 5e6, 9e6] {
+            let found = whole(own, 2.0 * own, 40).unwrap();
+            assert!((found / 1e7 - 1.0).abs() < 1e-3, "{own}: {found}");
+        }
+        // Too short a time, and packets that leave as evenly as the media.
+        assert_eq!(whole(5e6, 1e7, 15), None);
+        assert_eq!(whole(5e6, 6e6, 40), None);
+    }
+
     #[test]
     fn short_congestion_says_nothing() {
         let rate = |bps: u64| DataRate::from_bps(bps);
