@@ -1,7 +1,8 @@
 //! Law: take a fair share beside flows that fill the queue.
 //!
-//! A shadow of CUBIC (RFC 9438): the window that CUBIC would have with our losses, as a rate over the round-trip time. It ends when
-//! sending more delivers no more (the queue is ours), and, with a memory of the rival's own backing off, when the queue stays empty.
+//! A shadow of CUBIC (RFC 9438): the window that CUBIC would have with our losses, as a rate over the round-trip time, but at most a little
+//! less than half of what trains show as the capacity for all. It ends when sending more delivers no more (the queue is ours), and, with a
+//! memory of the rival's own backing off, when the queue stays empty.
 
 use giusto_units::{DataSize, TimeDelta, Timestamp, math};
 
@@ -46,6 +47,7 @@ giusto_units::defaults! {
         gap: TimeDelta = TimeDelta::ZERO,
         /// Time after which the test comes, besides ten round trips.
         interval: TimeDelta = interval,
+        /// Capacity of the bottleneck for all.
         whole: WholeCapacity = WholeCapacity::default(),
     }
     /// Begins with this window, in bits.

@@ -98,6 +98,7 @@ pub struct Tempo {
     /// Time of the latest end of a time beside others; how we competed, if this is a test whether the queue is ours.
     rival: Option<Timestamp>,
     tested: Option<Compete>,
+    /// What earlier queues said of others.
     others: Others,
     /// Time of the latest feedback and of the latest [`on_timeout`](Controller::on_timeout).
     stepped: Timestamp,
