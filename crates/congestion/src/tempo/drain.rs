@@ -69,6 +69,7 @@ giusto_units::defaults! {
         /// Whether the path has become slower meanwhile.
         is_slower: bool = false,
         floor: Floor = Floor::new(path),
+        /// What this queue and earlier ones said of others; for how long a queue that stays is ours, by what the earlier ones said.
         others: Others = others,
         patience: TimeDelta = others.patience(path),
         /// The queue at the begin of `progress`.
