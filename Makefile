@@ -9,7 +9,7 @@ export CARGO_PROFILE_DEV_DEBUG ?= 0
 # Python keeps what it has compiled: tests start it some hundred times.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: test test-others test-rust built test-command test-crates python-environment test-python test-gstreamer test-str0m test-moq test-pion lint bench deny fuzz docs header reference web site dist test-dist
+.PHONY: test test-others test-rust built test-command test-crates python-environment test-python test-gstreamer test-str0m test-pion lint bench deny fuzz docs header reference web site dist test-dist
 
 # Compiled once, then run side by side: most tests wait for a clock. Those of the command are shown while they run, the others when they end.
 test:
@@ -35,7 +35,7 @@ test-crates:
 		-- --show-output
 
 # The Python tests run in an environment of their own, in which the package is installed from here. Where pip cannot install what they
-# need, they are skipped by name. Profile and features are those of the other tests, so that nothing is compiled twice.
+# need, they are skipped by name. uv takes a third of its time where it can be had. Profile and features are those of the other tests, so that nothing is compiled twice.
 PYTHON ?= python3
 PYTHON_ENV ?= target/python
 PYTHON_NEEDS = 'maturin>=1.9,<2' numpy pyarrow gymnasium matplotlib \
@@ -43,7 +43,10 @@ PYTHON_NEEDS = 'maturin>=1.9,<2' numpy pyarrow gymnasium matplotlib \
 # Their tests are skipped by name where pip cannot install them.
 PYTHON_EXTRAS = aiortc cmaes distributed ipykernel jsonschema nbclient nbformat onnx onnxruntime optuna ray simpy
 python-environment:
-	@rm -f $(PYTHON_ENV)/ready; $(PYTHON) -m venv $(PYTHON_ENV) && $(PYTHON_ENV)/bin/pip install --quiet --no-compile $(PYTHON_NEEDS) \
+	@rm -f $(PYTHON_ENV)/ready; $(PYTHON) -m venv $(PYTHON_ENV) && { $(PYTHON_ENV)/bin/pip install --quiet uv && \
+		$(PYTHON_ENV)/bin/uv pip install --quiet --python $(PYTHON_ENV)/bin/python $(PYTHON_NEEDS) $(PYTHON_EXTRAS); } 2> /dev/null && \
+		touch $(PYTHON_ENV)/ready && exit 0; \
+	$(PYTHON_ENV)/bin/pip install --quiet --no-compile $(PYTHON_NEEDS) \
 		|| { echo "SKIPPED the Python tests: pip cannot install $(PYTHON_NEEDS)"; exit 0; }; \
 	$(PYTHON_ENV)/bin/pip install --quiet --no-compile $(PYTHON_EXTRAS) 2> /dev/null || for extra in $(PYTHON_EXTRAS); do \
 		$(PYTHON_ENV)/bin/pip install --quiet --no-compile $$extra || echo "SKIPPED the tests that need $$extra: pip cannot install it"; done; \
@@ -54,31 +57,22 @@ test-python: python-environment
 		--config-settings=build-args="--profile dev --features giusto-cli/browser,giusto-cli/monitor,giusto-cli/voice" . && \
 	python -m pytest -n 2 --dist loadfile
 
-# Stacks of others are outside the workspace. What they share is compiled once, and clippy lints while it compiles. Cargo would warn of make's
-# job server, which it cannot reach.
+# GStreamer and str0m are outside the workspace. What they share is compiled once. Cargo would warn of make's job server, which it cannot reach.
 STACKS = --target-dir target/stacks
-LINTED = MAKEFLAGS= RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-Dwarnings
 # The GStreamer element needs libgstreamer1.0-dev. Its tests name what else they need.
 GSTREAMER = --manifest-path crates/gstreamer/Cargo.toml
 test-gstreamer:
 	@pkg-config --exists gstreamer-1.0 || { echo "SKIPPED giustobwe: libgstreamer1.0-dev is not installed"; exit 0; }; \
 	$(CARGO) fetch --quiet --locked $(GSTREAMER) || { echo "SKIPPED giustobwe: its crates cannot be fetched"; exit 0; }; \
 	$(CARGO) fmt $(GSTREAMER) --check && \
-	$(LINTED) $(CARGO) test $(GSTREAMER) --locked $(STACKS)
+	MAKEFLAGS= $(CARGO) test $(GSTREAMER) --locked $(STACKS)
 
 # The call of two str0m peers: str0m and its cryptography take a minute and a half of processor time to compile.
 STR0M = --manifest-path crates/str0m/Cargo.toml
 test-str0m:
 	@$(CARGO) fetch --quiet --locked $(STR0M) || { echo "SKIPPED the call of str0m: its crates cannot be fetched"; exit 0; }; \
 	$(CARGO) fmt $(STR0M) --check && \
-	$(LINTED) $(CARGO) test $(STR0M) --locked $(STACKS)
-
-# Media over QUIC: moq-net needs Rust 1.91, and its crates take as long to compile.
-MOQ = --manifest-path crates/moq/Cargo.toml
-test-moq:
-	@$(CARGO) fetch --quiet --locked $(MOQ) || { echo "SKIPPED Media over QUIC: its crates cannot be fetched"; exit 0; }; \
-	$(CARGO) fmt $(MOQ) --check && \
-	$(LINTED) $(CARGO) test $(MOQ) --locked $(STACKS)
+	MAKEFLAGS= $(CARGO) test $(STR0M) --locked $(STACKS)
 
 # libgiusto in Go, with the adapter for pion, after `make built`. Its test names what it needs.
 GIUSTO ?= target/debug/giusto

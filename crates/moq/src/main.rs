@@ -2,10 +2,10 @@
 //! video over connections of quinn, whose congestion control is `giusto-quinn`.
 //!
 //! ```sh
-//! cargo run -- relay 127.0.0.1:4443 &
+//! cargo run -p giusto-moq -- relay 127.0.0.1:4443 &
 //! giusto link media-step --relay 5000=127.0.0.1:4443 --duration 30s &
-//! cargo run -- watch 127.0.0.1:4443 &
-//! cargo run -- publish 127.0.0.1:5000 tempo 20 [LOW.ivf HIGH.ivf]
+//! cargo run -p giusto-moq -- watch 127.0.0.1:4443 &
+//! cargo run -p giusto-moq -- publish 127.0.0.1:5000 tempo 20 [LOW.ivf HIGH.ivf]
 //! ```
 //!
 //! The publisher sends files of VP8 or H.264, the same video at several rates, or frames made to the target rate. Each group begins with a
