@@ -166,7 +166,7 @@ async def call(duration_s: float, limit_bps: float | None, controller: str = "gc
     await asyncio.sleep(duration_s)
     result = {
         "frames": seen[0].frames if seen else 0,
-        "targets": targets,
+        "targets": list(targets),
         "decision": control.decision,
         "encoder_bps": getattr(sender, "_RTCRtpSender__encoder").target_bitrate,
         "dropped": bottleneck.dropped if bottleneck else 0,
