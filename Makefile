@@ -35,7 +35,8 @@ test-crates:
 		-- --show-output
 
 # The Python tests run in an environment of their own, in which the package is installed from here. Where pip cannot install what they
-# need, they are skipped by name. uv takes a third of its time where it can be had. Profile and features are those of the other tests, so that nothing is compiled twice.
+# need, they are skipped by name; uv, where it can be had, takes a third of the time. Profile and features are those of the other tests, so that
+# nothing is compiled twice.
 PYTHON ?= python3
 PYTHON_ENV ?= target/python
 PYTHON_NEEDS = 'maturin>=1.9,<2' numpy pyarrow gymnasium matplotlib \
