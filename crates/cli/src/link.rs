@@ -205,6 +205,10 @@ pub(crate) fn run(args: &LinkArgs, stop: &Arc<AtomicBool>) -> anyhow::Result<Exi
             let v6 = v6.map_or_else(String::new, |v6| format!(", GIUSTO_FAR6={v6}"));
             progress.note(&format!("GIUSTO_FAR={v4}{v6}"));
         }
+        Ready::FarFailed(ended) => {
+            let line = args.far.as_deref().unwrap_or_default();
+            complain(&format!("warning: the program of --far ended with status {}: {line}", ended.status));
+        }
         _ => {}
     };
     let report = |links: &LiveLinks| progress.say(live_line(links));

@@ -317,6 +317,28 @@ fn nothing_that_was_started_outlives_the_link() {
 }
 
 #[test]
+fn a_far_program_that_fails_is_told() {
+    in_namespace("link: far program fails", 65_536, || {
+        let folder = scenario("delay = \"1 ms\"");
+        for (line, failed) in [("exit 3", true), ("sleep 0.1; no-such-program", true), ("exit 0", false)] {
+            let output = run(&folder, &["--json", "--far", line, "--", "sleep", "0.5"]);
+            let (result, status) = ended(&output);
+            assert_eq!((status, result["far_command"]["status"].is_u64()), (0, failed), "{line}: {result}");
+            let told = format!(
+                "warning: the program of --far ended with status {}: {line}",
+                result["far_command"]["status"]
+            );
+            assert_eq!(
+                text(&output.stderr).matches(&told).count(),
+                usize::from(failed),
+                "{}",
+                text(&output.stderr)
+            );
+        }
+    });
+}
+
+#[test]
 fn a_command_at_a_terminal_reads_from_it_and_ctrl_c_ends_it() {
     in_namespace("link: terminal", 65_536, || {
         if !installed("link: terminal", "script") {

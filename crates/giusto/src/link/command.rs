@@ -5,7 +5,7 @@ use std::{
     io,
     net::{Ipv4Addr, Ipv6Addr},
     ops::ControlFlow,
-    process::{Command, Stdio},
+    process::{Command, ExitStatus, Stdio},
     sync::atomic::Ordering::Relaxed,
 };
 
@@ -59,7 +59,7 @@ pub fn command(
     plan: &LinkPlan<'_>,
     asked: &CommandOptions,
     options: &LinkOptions,
-    ready: impl FnOnce(&Ready),
+    mut ready: impl FnMut(&Ready),
     report: impl FnMut(&LiveLinks),
 ) -> Result<LinkRun, LinkError> {
     let mut world = World::new(plan, 1, "ip", None)?;
@@ -81,12 +81,12 @@ pub fn command(
         Some(line) => {
             let mut shell = Command::new("sh");
             shell.arg("-c").arg(line).stdin(Stdio::null());
-            let mut beside = start(None, shell, asked, &addresses, line)?;
+            let mut beside = Beside { program: start(None, shell, asked, &addresses, line)?, ended: None };
             let begin = clock.now();
             // The command may need what it offers; a program that does not listen is not waited for any longer.
-            while !beside.listens()
+            while !beside.program.listens()
                 && clock.now() - begin < LISTEN
-                && matches!(beside.poll(clock.now()), Ok(None))
+                && !beside.has_ended(clock.now(), &mut ready)
             {
                 std::thread::park_timeout(LOOK.to_std());
             }
@@ -114,6 +114,12 @@ pub fn command(
     let look = |link_now: Timestamp| {
         let now = clock.now();
         let stopped = options.stop.load(Relaxed);
+        // Ctrl-C may have reached it too.
+        if let Some(beside) = &mut beside
+            && !stopped
+        {
+            beside.has_ended(now, &mut ready);
+        }
         if stopped || options.duration.is_some_and(|whole| link_now >= Timestamp::ZERO + whole) {
             was_ended = true;
             child.end(now);
@@ -128,7 +134,8 @@ pub fn command(
     };
     let live = world.run(&mut shell, &config, look, report);
     // What the command has left behind ends with it.
-    for program in std::iter::once(&mut child).chain(&mut beside) {
+    let far_command = beside.as_ref().and_then(Beside::failure);
+    for program in std::iter::once(&mut child).chain(beside.as_mut().map(|beside| &mut beside.program)) {
         end(program, clock);
     }
     let interrupted = options.stop.load(Relaxed) && was_ended || child.was_interrupted();
@@ -143,7 +150,33 @@ pub fn command(
     run.record.interrupted = interrupted;
     let status = ended.map(|status| CommandStatus { was_ended, ..CommandStatus::of(status) });
     let far = std::iter::once(addresses.far_v4.into()).chain(addresses.v6.map(|(far, _)| far.into()));
-    Ok(LinkRun { command: status, far: far.collect(), ..run })
+    Ok(LinkRun { command: status, far: far.collect(), far_command, ..run })
+}
+
+/// The program on the far side.
+struct Beside {
+    program: Supervised,
+    /// How it ended by itself.
+    ended: Option<ExitStatus>,
+}
+
+impl Beside {
+    /// Whether it has ended by itself. A failure is told, once.
+    fn has_ended(&mut self, now: Timestamp, told: &mut impl FnMut(&Ready)) -> bool {
+        if self.ended.is_none()
+            && let Ok(Some(status)) = self.program.poll(now)
+        {
+            self.ended = Some(status);
+            if let Some(failure) = self.failure() {
+                told(&Ready::FarFailed(failure));
+            }
+        }
+        self.ended.is_some()
+    }
+
+    fn failure(&self) -> Option<CommandStatus> {
+        self.ended.map(CommandStatus::of).filter(|ended| ended.status != 0)
+    }
 }
 
 /// The UDP payload of an IP packet.

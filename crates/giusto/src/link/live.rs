@@ -59,7 +59,7 @@ giusto_units::defaults! {
     }
 }
 
-/// What is ready before the first packet.
+/// What is ready before the first packet, and what is no longer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Ready {
@@ -72,6 +72,8 @@ pub enum Ready {
         /// IPv6, if the system has it.
         v6: Option<Ipv6Addr>,
     },
+    /// The program on the far side has failed.
+    FarFailed(CommandStatus),
 }
 
 /// The state of the links, once a second.
@@ -118,6 +120,9 @@ pub struct LinkRun {
     /// Addresses of the far side; empty with a relay.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub far: Vec<IpAddr>,
+    /// How the program on the far side ended, if it failed by itself while the command ran.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub far_command: Option<CommandStatus>,
     /// What the time of the links began with: `command`, `media`, `datagram` of a relay after its handshake, or `signal`.
     pub began_with: &'static str,
     /// Wake-ups of the thread that drives the links.
@@ -281,6 +286,7 @@ impl<'p, 'a, T: Copy> World<'p, 'a, T> {
             relay: None,
             command: None,
             far: Vec::new(),
+            far_command: None,
             began_with,
             sleeper: live.sleeper,
             granted: live.granted,
