@@ -89,12 +89,18 @@ def test_a_sweep_that_was_ended_continues_on_another_engine(engine: Any, local: 
     assert (tmp_path / "flows.parquet").read_bytes() == (local / "flows.parquet").read_bytes()
 
 
-def test_a_benchmark_is_the_same_to_the_byte(engine: Any, tmp_path: Path) -> None:
-    judged = ["gcc:libwebrtc", "fixed"]
-    giusto.benchmark(judged, 4, seed="of a test", out=tmp_path / "local")
-    giusto.benchmark(judged, 4, seed="of a test", out=tmp_path / "engine", engine=engine)
+@pytest.fixture(scope="module")
+def judged_here(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of a benchmark without an engine."""
+    out = tmp_path_factory.mktemp("judged")
+    giusto.benchmark(["gcc:libwebrtc", "fixed"], 3, seed="of a test", out=out)
+    return out
+
+
+def test_a_benchmark_is_the_same_to_the_byte(engine: Any, judged_here: Path, tmp_path: Path) -> None:
+    giusto.benchmark(["gcc:libwebrtc", "fixed"], 3, seed="of a test", out=tmp_path, engine=engine)
     for name in ("result.json", "runs.parquet"):
-        assert (tmp_path / "engine" / name).read_bytes() == (tmp_path / "local" / name).read_bytes()
+        assert (tmp_path / name).read_bytes() == (judged_here / name).read_bytes()
 
 
 @pytest.mark.parametrize("name", ["dask", "ray"])
