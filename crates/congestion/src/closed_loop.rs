@@ -53,6 +53,8 @@ giusto_units::defaults! {
         pub(super) reports_only: bool = false,
         /// Packet feedback once a second includes the round-trip time, as a receiver report would.
         pub(super) rtts: bool = false,
+        /// By how many milliseconds the receiver's clock is ahead, as a function of the time in seconds.
+        pub(super) clock: fn(f64) -> f64 = |_| 0.0,
         /// Interval of packet feedback.
         pub(super) feedback: TimeDelta = TimeDelta::from_millis(50),
         /// Whether feedback is lost, as a function of the time in seconds.
@@ -414,7 +416,10 @@ impl Loop {
             .flight
             .drain(..=last)
             .map(|(sent, arrival, ecn)| {
-                let steps = |at: Timestamp| PeerTimestamp::from_nanos(at.as_nanos() / self.step * self.step);
+                let steps = |at: Timestamp| {
+                    let at = at + TimeDelta::from_seconds_f64((self.scenario.clock)(at.as_seconds()) / 1e3);
+                    PeerTimestamp::from_nanos(at.as_nanos() / self.step * self.step)
+                };
                 PacketReport { sent, arrival: arrival.map(steps), ecn }
             })
             .collect();
@@ -520,4 +525,28 @@ pub(super) fn windows_around_a_silent_second(controller: &mut dyn Controller) ->
     assert_eq!(controller.target().media.as_bps(), 500_000);
     assert_eq!(controller.decision().cause, Cause::Silence);
     [before, controller.target().window]
+}
+
+#[test]
+fn a_clock_of_the_receiver_that_jumps_costs_no_rate_for_long() {
+    let clocks: [fn(f64) -> f64; 4] = [
+        |at| if at < 30.0 { 0.0 } else { 200.0 },
+        |at| if at < 30.0 { 0.0 } else { 5_000.0 },
+        |at| if at < 30.0 { 10_000.0 } else { 9_800.0 },
+        |at| if at < 30.0 { 10_000.0 } else { 5_000.0 },
+    ];
+    for kind in Algorithm::all() {
+        for (place, clock) in clocks.into_iter().enumerate() {
+            let outcome = run(kind, Scenario { clock, seconds: 60, ..Scenario::default() });
+            let (before, after) = (outcome.mbps(20.0, 30.0), outcome.mbps(45.0, 60.0));
+            // The draft's rate is at most 1.5 times what arrives, and nothing does in a second that the clock has left out.
+            let is_cut = place == 1 && kind.name().starts_with("gcc:draft");
+            let least = if is_cut { 0.5 } else { 0.9 };
+            assert!(after > least * before, "{} {place}: {before} {after}", kind.name());
+            if kind.name() == "copa" {
+                let p95 = outcome.queue_delay_p95(45.0, 60.0);
+                assert!(p95 < 40.0, "{place}: {p95} ms");
+            }
+        }
+    }
 }

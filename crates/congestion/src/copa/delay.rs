@@ -12,6 +12,9 @@ use crate::{
 /// Minimum RTT, so that rates stay finite.
 const SHORTEST: TimeDelta = TimeDelta::from_millis(1);
 
+/// Queueing that appears to be longer than the RTT of the same packet, by more than the resolution of feedback, is a jump of a clock.
+const INEXACT: TimeDelta = TimeDelta::from_millis(10);
+
 /// Delays of the path. All samples are one-way delays; with the way back they are RTTs.
 #[derive(Debug, Clone, Default)]
 pub(super) struct PathDelay {
@@ -54,6 +57,16 @@ impl PathDelay {
         let acked = self.acknowledgements.time(now, arrival);
         self.first.get_or_insert(acked);
         let delay = -arrival.apparent_delay(sent);
+        if self.above_minimum(Some(delay)) > now.saturating_since(sent) + INEXACT
+            && self.minimum.get().is_some()
+        {
+            // A clock has jumped: delays before and after cannot be compared.
+            *self = Self {
+                acknowledgements: core::mem::take(&mut self.acknowledgements),
+                interval: self.interval,
+                ..Self::default()
+            };
+        }
         self.smoothed = Some(self.smoothed.map_or(delay, |smoothed| {
             let change = (delay - smoothed).as_seconds() * config.rtt_weight;
             smoothed + TimeDelta::from_seconds_f64(change)

@@ -19,6 +19,7 @@
 //! | packets | of equal size | the largest packet so far, at most 1500 bytes; the window counts bytes, and an update is in proportion to the bytes acknowledged |
 //! | acknowledgements | each packet at once | each packet of a report is handled in turn, at the time at which its own acknowledgement would have arrived |
 //! | RTT of a packet | time until its acknowledgement | its one-way delay, plus the minimum of the way back over 10 s: the interval of feedback is not part of the path |
+//! | clocks that jump | – | a packet whose queueing delay would be above its RTT begins new minima, as in SCReAM and NADA here |
 //! | interval of feedback | – | each change waits for it, so "over 1 RTT, the change is v/δ packets" holds for an RTT and one interval; so do the 5 and the 4 RTTs of the modes |
 //! | media rate | – | window / standing RTT, less what drains the sender's queue; the pacer sends at twice that (§2.1) |
 //! | limit of the bytes in flight | the window | the window, and the data of one interval of feedback |

@@ -140,7 +140,7 @@ impl Controller for Nada {
             // Only missing feedback matters here: a long RTT has its place in equation 3.
             self.silence.on_rtt(now, TimeDelta::ZERO);
         }
-        let computed = self.receiver.on_reports(feedback.packets);
+        let computed = self.receiver.on_reports(now, feedback.packets);
         if let Some(report) = received.or(computed) {
             self.on_report(now, report);
         }
@@ -210,6 +210,9 @@ impl Controller for Nada {
 /// Shortest interval of [`on_timeout`](Controller::on_timeout) without a report.
 const MIN_INTERVAL: TimeDelta = TimeDelta::from_millis(25);
 
+/// Queueing that appears to be longer than the RTT of the same packet, by more than the resolution of feedback, is a jump of a clock.
+const INEXACT: TimeDelta = TimeDelta::from_millis(10);
+
 /// The receiver at the sender, from reports of single packets.
 #[derive(Debug, Clone)]
 struct PacketsAtSender {
@@ -227,9 +230,9 @@ impl PacketsAtSender {
         Self { receiver, highest: None, missing: 0, order: Vec::new() }
     }
 
-    /// Handles the packets of a message, in the order of their numbers. Packets that no message covers count neither as received nor as
-    /// lost: the feedback is missing, not the packet.
-    fn on_reports(&mut self, packets: &[PacketReport]) -> Option<Report> {
+    /// Handles the packets of a message that came at `now`, in the order of their numbers. Packets that no message covers count neither as
+    /// received nor as lost: the feedback is missing, not the packet.
+    fn on_reports(&mut self, now: Timestamp, packets: &[PacketReport]) -> Option<Report> {
         self.order.clear();
         let arrivals = packets.iter().enumerate();
         self.order.extend(arrivals.filter_map(|(place, packet)| {
@@ -251,6 +254,9 @@ impl PacketsAtSender {
             });
             let delay =
                 packet.arrival.map_or(TimeDelta::ZERO, |arrival| -arrival.apparent_delay(packet.sent.at));
+            if in_order && self.receiver.queueing(delay) > now.saturating_since(packet.sent.at) + INEXACT {
+                self.receiver.forget_delays();
+            }
             let is_marked = packet.ecn == Ecn::Ce;
             self.receiver.on_packet(at, &ReceivedMedia { delay, size, missing, is_marked });
         }

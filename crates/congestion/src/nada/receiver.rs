@@ -106,6 +106,16 @@ impl Receiver {
         }
     }
 
+    /// The queueing delay of a packet with this one-way delay; zero before the first one.
+    pub(super) fn queueing(&self, delay: TimeDelta) -> TimeDelta {
+        if self.delay.filtered().is_some() { self.delay.above_base(delay) } else { TimeDelta::ZERO }
+    }
+
+    /// A clock has jumped: delays before and after cannot be compared.
+    pub(super) fn forget_delays(&mut self) {
+        self.delay = QueueingDelay::new(self.config.base_delay_memory, self.config.filter_samples);
+    }
+
     /// The report, if one is due: a packet arrived since the previous one, which was sent [`interval`](ReceiverConfig) ago or
     /// earlier.
     pub fn poll_report(&mut self, now: Timestamp) -> Option<Report> {
