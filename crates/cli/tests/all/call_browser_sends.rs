@@ -9,10 +9,11 @@ use crate::{
     common::{
         Folder,
         chromium::Visitor,
+        count,
         firefox::Firefox,
         giusto,
         namespace::{in_namespace, in_network},
-        text,
+        number, skip, text,
     },
 };
 
@@ -27,16 +28,12 @@ fn called(test: &str, folder: &Folder, query: &str, flags: &[&str]) -> Option<Va
     Some(record)
 }
 
-fn count(value: &Value) -> u64 {
-    value.as_u64().unwrap_or_else(|| panic!("{value} is no count"))
-}
-
 /// What ffprobe prints of a file, one value a line; `None` where it is missing.
 fn probed(file: &Path, stream: &str, entries: &str) -> Option<Vec<String>> {
     let mut command = Command::new("ffprobe");
     command.args(["-v", "error", "-count_packets", "-select_streams", stream, "-show_entries", entries]);
     let Ok(output) = command.args(["-of", "csv=p=0"]).arg(file).output() else {
-        eprintln!("SKIPPED the reading of {}: ffprobe is missing (ffmpeg)", file.display());
+        skip(&file.display().to_string(), "ffprobe is missing (ffmpeg)");
         return None;
     };
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
@@ -69,12 +66,9 @@ fn chromium_sends_video_and_audio_that_are_saved_in_sync() {
     assert_eq!(record["call"]["error"], Value::Null);
     assert_eq!(record["call"]["heard"]["codec"], "opus");
     // Feedback allows Chromium more than the 300 kbit/s with which it begins.
-    assert!(record["browser"]["available_rate_bps"].as_f64().unwrap() > 300e3, "{}", record["browser"]);
+    assert!(number(&record["browser"]["available_rate_bps"]) > 300e3, "{}", record["browser"]);
     let above = &record["incoming"]["frame_delay_above_min_ms"];
-    assert!(
-        above["p50"].as_f64().unwrap() >= 0.0 && above["p50"].as_f64() <= above["max"].as_f64(),
-        "{above}"
-    );
+    assert!(number(&above["p50"]) >= 0.0 && number(&above["p50"]) <= number(&above["max"]), "{above}");
 
     let saved = &record["call"]["saved"];
     assert_eq!(count(&saved["frames"]), frames);
@@ -85,7 +79,7 @@ fn chromium_sends_video_and_audio_that_are_saved_in_sync() {
     let read = probed(&file, "a", "stream=codec_name,nb_read_packets").unwrap();
     assert_eq!(read, [format!("opus,{}", count(&audio["frames"]))]);
     let size: u64 = fs::metadata(&file).unwrap().len();
-    let rate = (video["rate_bps"].as_f64().unwrap() + audio["rate_bps"].as_f64().unwrap()) * 6.0 / 8.0;
+    let rate = (number(&video["rate_bps"]) + number(&audio["rate_bps"])) * 6.0 / 8.0;
     assert!((0.7..1.1).contains(&(size as f64 / rate)), "{size} B of {rate} B with RTP headers");
     // Camera and microphone begin with the call.
     let first = |stream| probed(&file, stream, "packet=pts_time").unwrap()[0].parse::<f64>().unwrap();
@@ -94,35 +88,45 @@ fn chromium_sends_video_and_audio_that_are_saved_in_sync() {
     assert!(page.contains("call:reverse"));
 }
 
-#[test]
-fn firefox_sends_video_and_audio_that_are_saved() {
-    const TEST: &str = "firefox_sends_video_and_audio_that_are_saved";
-    // Firefox has no candidates on loopback.
-    in_network(TEST, || firefox_saves_one(TEST, "vp8"));
-}
-
+/// Firefox has no candidates on loopback.
 #[test]
 fn firefox_sends_av1_that_is_saved() {
     const TEST: &str = "firefox_sends_av1_that_is_saved";
-    in_network(TEST, || firefox_saves_one(TEST, "av1"));
+    in_network(TEST, || {
+        let folder = Folder::with("");
+        let Some(record) = firefox_sends(TEST, &folder, "av1", "") else { return };
+        let (video, audio) = (stream(&record, "video"), stream(&record, "audio"));
+        assert_eq!((&video["codec"], &audio["codec"]), (&"av1".into(), &"opus".into()));
+        assert_saved(&record, &folder.path("camera.webm"), "av1", video);
+    });
 }
 
 #[test]
-fn firefox_sends_several_encodings() {
-    const TEST: &str = "firefox_sends_several_encodings";
+fn firefox_sends_several_encodings_and_audio() {
+    const TEST: &str = "firefox_sends_several_encodings_and_audio";
     in_network(TEST, || {
         let folder = Folder::with("");
         let Some(record) = firefox_sends(TEST, &folder, "vp8", "&simulcast=2") else { return };
         let streams = record["incoming"]["streams"].as_array().unwrap();
-        let frames = |rid: &str| {
+        for rid in ["mid", "high"] {
             let named = streams.iter().find(|stream| stream["rid"] == rid);
-            count(&named.unwrap_or_else(|| panic!("{rid}: {record}"))["frames"])
-        };
-        assert!(frames("mid") >= 10 && frames("high") >= 10, "{record}");
+            assert!(named.is_some_and(|stream| count(&stream["frames"]) >= 10), "{rid}: {record}");
+        }
         let saved = &record["call"]["saved"];
         assert!(count(&saved["frames"]) >= 10 && saved["damaged_frames"] == 0, "{saved}");
+        assert!((60..=320).contains(&count(&stream(&record, "audio")["frames"])), "{record}");
         decodes(&folder.path("camera.webm"));
     });
+}
+
+/// All frames of a stream are in the file, and can be decoded.
+fn assert_saved(record: &Value, file: &Path, codec: &str, video: &Value) {
+    assert_eq!(video["codec"], codec, "{video}");
+    let frames = count(&record["call"]["saved"]["frames"]);
+    assert!((10..=400).contains(&frames) && frames == count(&video["frames"]), "{record}");
+    let Some(read) = probed(file, "v", "stream=codec_name,nb_read_packets") else { return };
+    assert_eq!(read, [format!("{codec},{frames}")]);
+    decodes(file);
 }
 
 /// The record of a call to which Firefox sends with this codec, at `/?auto&test` and this query.
@@ -141,7 +145,7 @@ fn firefox_sends(test: &str, folder: &Folder, codec: &str, query: &str) -> Optio
             thread::sleep(Duration::from_millis(100));
         };
         if said.contains("offers no AV1") {
-            eprintln!("SKIPPED {test}: this Firefox has no encoder of AV1");
+            skip(test, "this Firefox has no encoder of AV1");
             return None;
         }
         Some(browser)
@@ -152,37 +156,12 @@ fn firefox_sends(test: &str, folder: &Folder, codec: &str, query: &str) -> Optio
     Some(record)
 }
 
-fn firefox_saves_one(test: &str, codec: &str) {
-    let folder = Folder::with("");
-    let Some(record) = firefox_sends(test, &folder, codec, "") else { return };
-    let (video, audio) = (stream(&record, "video"), stream(&record, "audio"));
-    assert_eq!((&video["codec"], &audio["codec"]), (&codec.into(), &"opus".into()));
-    let frames = count(&record["call"]["saved"]["frames"]);
-    assert!((15..=400).contains(&frames) && frames == count(&video["frames"]), "{record}");
-    assert!((60..=320).contains(&count(&audio["frames"])), "{audio}");
-    let Some(read) = probed(&folder.path("camera.webm"), "v", "stream=codec_name,nb_read_packets") else {
-        return;
-    };
-    assert_eq!(read, [format!("{codec},{frames}")]);
-    decodes(&folder.path("camera.webm"));
-}
-
 #[test]
 fn chromium_sends_h264_for_a_file_of_h264() {
-    let folder = Folder::with("");
-    let flags = ["--reverse", "--save", "camera.h264"];
-    let Some(record) = called("chromium_sends_h264_for_a_file_of_h264", &folder, "&test", &flags) else {
-        return;
-    };
-    let video = stream(&record, "video");
-    assert_eq!(video["codec"], "h264");
-    let frames = count(&video["frames"]);
-    assert!(frames >= 20, "{video}");
-    assert_eq!(count(&record["call"]["saved"]["frames"]), frames);
-    let Some(read) = probed(&folder.path("camera.h264"), "v", "stream=codec_name,nb_read_packets") else {
-        return;
-    };
-    assert_eq!(read, [format!("h264,{frames}")]);
+    let (folder, test) = (Folder::with(""), "chromium_sends_h264_for_a_file_of_h264");
+    let flags = ["--reverse", "--save", "camera.h264", "-t", "4"];
+    let Some(record) = called(test, &folder, "&test", &flags) else { return };
+    assert_saved(&record, &folder.path("camera.h264"), "h264", stream(&record, "video"));
 }
 
 #[test]
@@ -208,39 +187,22 @@ fn chromium_sends_vp9_at_the_rate_that_is_allowed() {
 }
 
 #[test]
-fn chromium_sends_av1_that_is_saved() {
-    let folder = Folder::with("");
-    for (name, query, layers) in
-        [("camera.webm", "&test", [1, 1]), ("camera.ivf", "&test&layers=L1T3", [1, 3])]
-    {
-        let flags = ["--reverse", "--codec", "av1", "--save", name, "--max-rate", "400k", "-t", "4"];
-        let Some(record) = called("chromium_sends_av1_that_is_saved", &folder, query, &flags) else {
-            return;
-        };
-        let video = stream(&record, "video");
-        assert_eq!(
-            (&video["codec"], &video["layers"]),
-            (&"av1".into(), &serde_json::json!(layers)),
-            "{video}"
-        );
-        let rate = count(&video["rate_bps"]);
-        assert!((20_000..550_000).contains(&rate), "{video}");
-        // A decode target for each temporal layer, which all frames of the lower ones and its own have.
-        let targets = video["decode_targets"].as_array().unwrap();
-        let frames: Vec<u64> = targets.iter().map(|target| count(&target["frames"])).collect();
-        assert!(frames.len() == layers[1] && frames.is_sorted_by(|one, next| one < next), "{video}");
-        if video["lost_packets"] == 0 {
-            assert!(targets.iter().all(|target| target["broken_frames"] == 0), "{video}");
-        }
-        let saved = &record["call"]["saved"];
-        let frames = count(&saved["frames"]);
-        assert!(frames >= 10 && frames == count(&video["frames"]), "{record}");
-        assert_eq!(saved["damaged_frames"], 0, "{saved}");
-        let entries = "stream=codec_name,profile,nb_read_packets";
-        let Some(read) = probed(&folder.path(name), "v", entries) else { return };
-        assert_eq!(read, [format!("av1,Main,{frames}")], "{name}");
-        decodes(&folder.path(name));
+fn chromium_sends_layers_of_av1_that_are_saved() {
+    let (folder, test) = (Folder::with(""), "chromium_sends_layers_of_av1_that_are_saved");
+    let flags = ["--reverse", "--codec", "av1", "--save", "camera.ivf", "--max-rate", "400k", "-t", "4"];
+    let Some(record) = called(test, &folder, "&test&layers=L1T3", &flags) else { return };
+    let video = stream(&record, "video");
+    assert_eq!(video["layers"], serde_json::json!([1, 3]), "{video}");
+    assert!((20_000..550_000).contains(&count(&video["rate_bps"])), "{video}");
+    // A decode target for each temporal layer, which all frames of the lower ones and its own have.
+    let targets = video["decode_targets"].as_array().unwrap();
+    let frames: Vec<u64> = targets.iter().map(|target| count(&target["frames"])).collect();
+    assert!(frames.len() == 3 && frames.is_sorted_by(|one, next| one < next), "{video}");
+    if video["lost_packets"] == 0 {
+        assert!(targets.iter().all(|target| target["broken_frames"] == 0), "{video}");
     }
+    assert_eq!(record["call"]["saved"]["damaged_frames"], 0, "{record}");
+    assert_saved(&record, &folder.path("camera.ivf"), "av1", video);
 }
 
 #[test]
@@ -251,8 +213,7 @@ fn chromium_sends_several_encodings_of_which_the_best_is_saved() {
     let Some(record) = called(test, &folder, "&test&simulcast=2", &flags) else { return };
     let streams = record["incoming"]["streams"].as_array().unwrap();
     if streams.iter().filter(|stream| stream["kind"] == "video").count() == 1 {
-        eprintln!("SKIPPED {test}: this machine encodes one picture at most");
-        return;
+        return skip(test, "this machine encodes one picture at most");
     }
     let video = |rid: &str| {
         streams.iter().find(|stream| stream["rid"] == rid).unwrap_or_else(|| panic!("{rid}: {record}"))
@@ -302,7 +263,7 @@ fn complaints(file: &Path) -> String {
     if let Ok(output) = command.output() {
         return text(&output.stderr);
     }
-    eprintln!("SKIPPED the decoding of {}: ffmpeg is missing", file.display());
+    skip(&file.display().to_string(), "ffmpeg is missing");
     String::new()
 }
 
@@ -310,20 +271,9 @@ fn complaints(file: &Path) -> String {
 fn both_ends_send_video_and_speech() {
     let folder = Folder::with("");
     let media = [data("low.ivf"), data("high.ivf")].join(",");
-    let mut flags = vec![
-        "--bidir",
-        "--save",
-        "both.webm",
-        "--media",
-        &media,
-        "--feedback",
-        "remb",
-        "--controller",
-        "gcc:remb",
-    ];
-    if cfg!(feature = "voice") {
-        flags.push("--voice");
-    }
+    let media = ["--bidir", "--save", "both.webm", "--media", &media];
+    let voice: &[&str] = if cfg!(feature = "voice") { &["--voice"] } else { &[] };
+    let flags = [&media[..], &["--feedback", "remb", "--controller", "gcc:remb"], voice].concat();
     let Some(record) = called("both_ends_send_video_and_speech", &folder, "&test", &flags) else { return };
     let flows = record["flows"].as_array().unwrap();
     let ids: Vec<&Value> = flows.iter().map(|flow| &flow["id"]).collect();
@@ -342,8 +292,7 @@ fn both_ends_send_video_and_speech() {
         let (voice, heard) = (&record["call"]["voice"], &record["heard_by_browser"]);
         let (sent, heard_packets) = (count(&voice["packets"]), count(&heard["played_packets"]));
         assert!(heard_packets <= sent && heard_packets + 60 >= sent && heard_packets > 50, "{voice} {heard}");
-        let mos = heard["mos"].as_f64().unwrap();
-        assert!((1.0..=4.5).contains(&mos), "{heard}");
+        assert!((1.0..=4.5).contains(&number(&heard["mos"])), "{heard}");
     }
 }
 
@@ -369,7 +318,7 @@ fn longest_rtt_ms(said: &str) -> f64 {
 /// query. `None` without a browser.
 fn across(test: &str, folder: &Folder, query: &str, flags: &str) -> Option<(String, Value)> {
     if Command::new("chromium").arg("--version").output().is_err() {
-        eprintln!("SKIPPED {test}: no chromium is installed");
+        skip(test, "no chromium is installed");
         return None;
     }
     let at = |name: &str| folder.path(name).display().to_string();
@@ -423,15 +372,13 @@ fn lost_packets_of_each_encoding_are_repaired() {
         let streams = record["incoming"]["streams"].as_array().unwrap();
         let named: Vec<&Value> = streams.iter().filter(|stream| stream["rid"].is_string()).collect();
         if named.len() == 1 {
-            eprintln!("SKIPPED {TEST}: this machine encodes one picture at most");
-            return;
+            return skip(TEST, "this machine encodes one picture at most");
         }
         // What cannot be repaired within the playout deadline, 400 ms from the capture, is not requested. A repair takes the delay of the
         // encoder, that until the loss is noticed, and two RTTs.
         let rtt = longest_rtt_ms(&said);
         if rtt > 125.0 {
-            eprintln!("SKIPPED {TEST}: this machine is too busy to repair in time, its RTT is {rtt} ms");
-            return;
+            return skip(TEST, &format!("this machine is too busy to repair in time, its RTT is {rtt} ms"));
         }
         for stream in named {
             let (lost, repaired) = (count(&stream["lost_packets"]), count(&stream["repaired_packets"]));
@@ -474,8 +421,7 @@ fn chromium_follows_a_bottleneck_down_and_up() {
             |from: usize, to: usize| all[from..to].iter().map(|(rate, _)| *rate).fold(0.0, f64::max);
         let before = highest(1, 4);
         if before < 0.7 {
-            eprintln!("SKIPPED {TEST}: this machine encodes {before} Mbit/s of the picture at most");
-            return;
+            return skip(TEST, &format!("this machine encodes {before} Mbit/s of the picture at most"));
         }
         // It sends less than passes once the queue has been full; without a controller two of three packets would be lost. The link's
         // time may begin two seconds before the call's, with the first media, or one second later.

@@ -1,9 +1,9 @@
 //! What protects the media of `giusto call`: forgeries that have the right address and the right sources, and ends that do not agree.
 
-use std::{process::Stdio, time::Duration};
+use std::time::Duration;
 
 use crate::common::{
-    giusto, json,
+    count, json, number,
     process::Listener,
     relay::{Relay, Way},
     run, text,
@@ -13,10 +13,9 @@ use serde_json::Value;
 /// A call of 3 s with 1 Mbit/s during which the caller gets forged feedback from the listener's address: with each datagram of feedback,
 /// a limit of 50 kbit/s (REMB, 24 bytes). Returns the record, and how many datagrams were forged.
 fn forged(flags: &[&str], trailer: usize) -> (Value, u64) {
-    let listen = ["call", "--listen", "127.0.0.1:0", "--once", "--json"];
-    let listener = Listener::of(&[&listen[..], flags].concat());
+    let listener = Listener::call(flags);
     let relay = Relay::to(listener.address);
-    let (count, forgeries) = std::sync::mpsc::channel();
+    let (counter, forgeries) = std::sync::mpsc::channel();
     let mut video = [0; 4];
     relay.set(Box::new(move |way, bytes| {
         if way == Way::Forth && bytes[0] == 0x90 && bytes[1] & 0x7f == 96 {
@@ -31,16 +30,14 @@ fn forged(flags: &[&str], trailer: usize) -> (Value, u64) {
                 let mut limit = limit.clone();
                 limit.resize(24 + more, 7);
                 sent.push((Duration::ZERO, limit));
-                count.send(()).unwrap();
+                counter.send(()).unwrap();
             }
         }
         sent
     }));
     let to = relay.address.to_string();
     let call = ["call", &to, "-t", "3", "--max-rate", "1M", "--start-rate", "800k", "--json"];
-    let mut command = giusto(&[&call[..], flags].concat());
-    let caller = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let record = json(&caller.wait_with_output().unwrap());
+    let record = json(&run(&[&call[..], flags].concat()));
     listener.result();
     drop(relay);
     (record, forgeries.iter().count() as u64)
@@ -48,12 +45,12 @@ fn forged(flags: &[&str], trailer: usize) -> (Value, u64) {
 
 #[test]
 fn forged_feedback_changes_nothing_without_keys() {
-    let rate = |record: &Value| record["flows"][0]["received_rate_bps"].as_f64().unwrap();
+    let rate = |record: &Value| number(&record["flows"][0]["received_rate_bps"]);
     let (record, forgeries) = forged(&[], 14);
     assert!(rate(&record) > 600e3, "{record}");
     assert_eq!(record["call"]["protection"], "handshake");
     // Those behind the end of the call are not seen.
-    let refused = record["call"]["ignored"]["unauthenticated_packets"].as_u64().unwrap();
+    let refused = count(&record["call"]["ignored"]["unauthenticated_packets"]);
     assert!(refused > 20 && (refused..refused + 20).contains(&forgeries), "{refused} of {forgeries}");
     // Plain RTP believes them.
     let (record, _) = forged(&["--insecure"], 0);
@@ -67,118 +64,72 @@ fn ends_that_protect_media_differently_are_told() {
         (&[][..], &["--insecure"][..], "refused the call: its media are authenticated"),
         (&["--insecure"], &[], "refused the call: its media are insecure"),
     ] {
-        let listener = Listener::of(&[&["call", "--listen", "127.0.0.1:0"], listening].concat());
-        let to = listener.address.to_string();
-        let output = run(&[&["call", &to, "-t", "1"], calling].concat());
+        let listener = Listener::call(listening);
+        let output = run(&[&["call", &listener.to(), "-t", "1"], calling].concat());
         assert_eq!(output.status.code(), Some(1));
         assert!(text(&output.stderr).contains(problem), "{}", text(&output.stderr));
     }
-    let output = run(&["call", "127.0.0.1:1", "--insecure", "--key-file", "keys"]);
-    assert!(output.status.code() == Some(2) && text(&output.stderr).contains("--key-file"));
 }
 
-/// The fingerprint that a listener with `--srtp` prints first.
+/// The fingerprint of an end with this file for its certificate, which it makes.
 #[cfg(feature = "browser")]
-fn fingerprint(file: &std::path::Path) -> String {
-    // A call to nowhere makes the file, and says whose it is.
-    let file = file.to_str().unwrap();
-    let (some, to) = (vec!["00"; 32].join(":"), "127.0.0.1:9");
-    let output = run(&["call", to, "-t", "1", "--srtp", "--certificate", file, "--fingerprint", &some]);
-    let said = text(&output.stderr);
-    assert!(said.contains("no DTLS handshake within"), "{said}");
-    let line = said.lines().find_map(|line| line.split_once("fingerprint of this end: "));
-    line.unwrap_or_else(|| panic!("{said}")).1.to_owned()
+fn fingerprint(file: &str) -> String {
+    use std::{
+        io::{BufRead as _, BufReader},
+        process::Stdio,
+    };
+
+    use crate::common::{giusto, process::Running};
+
+    let some = vec!["00"; 32].join(":");
+    let listen = ["call", "--listen", "127.0.0.1:0", "--srtp", "--certificate", file, "--fingerprint", &some];
+    let listener = giusto(&listen).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
+    let mut listener = Running(listener.unwrap());
+    let mut said = BufReader::new(listener.0.stderr.take().unwrap()).lines().map_while(Result::ok);
+    said.find_map(|line| Some(line.split_once("fingerprint of this end: ")?.1.to_owned())).unwrap()
 }
 
 #[cfg(feature = "browser")]
 #[test]
 fn dtls_compares_fingerprints_and_media_are_encrypted() {
-    let folder = crate::common::Folder::with("");
-    let [here, there] = ["caller", "listener"].map(|name| folder.path(name));
-    let [ours, theirs] = [&here, &there].map(|file| fingerprint(file));
-    assert_ne!(ours, theirs);
-    let [here, there] = [&here, &there].map(|file| file.to_str().unwrap());
-    let listen =
-        ["call", "--listen", "127.0.0.1:0", "--srtp", "--certificate", there, "--fingerprint", &ours];
-    let listener = Listener::of(&[&listen[..], &["--json"]].concat());
-    let to = listener.address.to_string();
-    let call = |certificate: &str, expected: &str, more: &[&str]| {
-        let flags = ["--srtp", "--certificate", certificate, "--fingerprint", expected];
-        run(&[&["call", &to, "-t", "2", "--json"], &flags[..], more].concat())
-    };
-    // Another listener than expected, and another caller.
-    let output = call(here, &ours, &[]);
-    assert_eq!(output.status.code(), Some(1));
-    assert!(text(&output.stderr).contains(&format!("fingerprint {theirs}, expected was {ours}")));
-    let output = call(there, &theirs, &[]);
-    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
-    assert!(
-        text(&output.stderr).contains("did not accept this end's certificate"),
-        "{}",
-        text(&output.stderr)
-    );
-    // The right ones, with feedback of both ends that is read.
-    let capture = folder.path("call.pcapng");
-    let output = call(here, &theirs, &["--max-rate", "1M", "--bidir", "--pcap", capture.to_str().unwrap()]);
-    let record = json(&output);
-    assert!(matches!(output.status.code(), Some(0 | 3)), "{} {record}", text(&output.stderr));
-    assert_eq!(record["call"]["protection"], "srtp");
-    for flow in [0, 1] {
-        let flow = &record["flows"][flow];
-        assert_eq!(flow["lost_packets"], 0, "{record}");
-        assert!(flow["frames"].as_u64().unwrap() > 40 && flow["target_rate_bps"] != 0, "{record}");
-    }
-    // The payload of a model's frame is all zeros: nothing of it is on the wire. Messages have fewer zeros behind them.
-    let zeros =
-        std::fs::read(&capture).unwrap().windows(400).filter(|run| run.iter().all(|byte| *byte == 0)).count();
-    assert_eq!(zeros, 0);
-    // Without encryption, or with a key, nobody gets in.
-    let output = run(&["call", &to, "-t", "1"]);
-    assert!(text(&output.stderr).contains("accepts only authenticated calls"), "{}", text(&output.stderr));
-    listener.process.signal("INT");
-    let (listened, _) = listener.result();
-    assert_eq!(listened["runs"][0]["call"]["protection"], "srtp", "{listened}");
-}
-
-#[cfg(feature = "browser")]
-#[test]
-fn the_last_flight_of_the_caller_is_repeated_when_it_is_lost() {
     use std::{
         sync::{
             Arc,
             atomic::{AtomicU64, Ordering::Relaxed},
         },
-        time::{Duration, Instant},
+        time::Instant,
     };
 
-    use crate::common::relay::{Relay, Way};
+    use crate::common::{Folder, finished};
 
-    let folder = crate::common::Folder::with("");
-    let [here, there] = ["caller", "listener"].map(|name| folder.path(name));
+    let folder = Folder::with("");
+    let [here, there] = ["caller", "listener"].map(|name| folder.path(name).display().to_string());
     let [ours, theirs] = [&here, &there].map(|file| fingerprint(file));
-    let [here, there] = [&here, &there].map(|file| file.to_str().unwrap());
-    let listener = Listener::of(&[
-        "call",
-        "--listen",
-        "127.0.0.1:0",
-        "--once",
-        "--json",
-        "--srtp",
-        "--certificate",
-        there,
-        "--fingerprint",
-        &ours,
-    ]);
+    assert_ne!(ours, theirs);
+    let srtp = |certificate, expected| ["--srtp", "--certificate", certificate, "--fingerprint", expected];
+    let listen = ["call", "--listen", "127.0.0.1:0", "--json"];
+    let listener = Listener::of(&[&listen[..], &srtp(&there, &ours)].concat());
+    let to = listener.to();
+    // Another listener than expected, another caller, and one without encryption.
+    let wrong = format!("fingerprint {theirs}, expected was {ours}");
+    for (flags, error) in [
+        (&srtp(&here, &ours)[..], &*wrong),
+        (&srtp(&there, &theirs), "did not accept this end's certificate"),
+        (&[], "accepts only authenticated calls"),
+    ] {
+        let output = run(&[&["call", &to, "-t", "2"], flags].concat());
+        let said = text(&output.stderr);
+        assert!(output.status.code() == Some(1) && said.contains(error), "{said}");
+    }
+    // The right ones, with feedback of both ends that is read.
     let relay = Relay::to(listener.address);
     let (dropped, passed) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
     let (lost, repeated) = (Arc::clone(&dropped), Arc::clone(&passed));
     let mut until = None;
     relay.set(Box::new(move |way, bytes| {
         // RFC 9147 §4: the caller's certificate and Finished are the first that it encrypts. Those of half a second are lost.
-        let is_last_flight = way == Way::Forth && matches!(bytes[0], 32..=63);
-        if is_last_flight {
-            let until = *until.get_or_insert_with(|| Instant::now() + Duration::from_millis(500));
-            if Instant::now() < until {
+        if way == Way::Forth && matches!(bytes[0], 32..=63) {
+            if Instant::now() < *until.get_or_insert_with(|| Instant::now() + Duration::from_millis(500)) {
                 lost.fetch_add(1, Relaxed);
                 return Vec::new();
             }
@@ -186,28 +137,39 @@ fn the_last_flight_of_the_caller_is_repeated_when_it_is_lost() {
         }
         vec![(Duration::ZERO, bytes.to_vec())]
     }));
-    let to = relay.address.to_string();
-    let output =
-        run(&["call", &to, "-t", "2", "--json", "--srtp", "--certificate", here, "--fingerprint", &theirs]);
-    assert!(matches!(output.status.code(), Some(0 | 3)), "{}", text(&output.stderr));
-    assert_eq!(json(&output)["call"]["protection"], "srtp");
+    let (to, capture) = (relay.address.to_string(), folder.path("call.pcapng"));
+    let call = [
+        "call",
+        &to,
+        "-t",
+        "2",
+        "--max-rate",
+        "1M",
+        "--bidir",
+        "--json",
+        "--pcap",
+        capture.to_str().unwrap(),
+    ];
+    let record = finished(&run(&[&call[..], &srtp(&here, &theirs)].concat()));
+    assert_eq!(record["call"]["protection"], "srtp");
     let (dropped, passed) = (dropped.load(Relaxed), passed.load(Relaxed));
     assert!(dropped >= 1 && passed >= 1, "{dropped} dropped, {passed} passed");
-    assert_eq!(listener.result().0["call"]["protection"], "srtp");
+    for flow in [0, 1] {
+        let flow = &record["flows"][flow];
+        assert_eq!(flow["lost_packets"], 0, "{record}");
+        assert!(count(&flow["frames"]) > 40 && flow["target_rate_bps"] != 0, "{record}");
+    }
+    // The payload of a model's frame is all zeros: nothing of it is on the wire. Messages have fewer zeros behind them.
+    let zeros = [0; 400];
+    assert!(!std::fs::read(&capture).unwrap().windows(400).any(|run| run == zeros));
+    let (listened, _) = listener.stop();
+    assert_eq!(listened["runs"][0]["call"]["protection"], "srtp", "{listened}");
 }
 
+#[cfg(feature = "browser")]
 #[test]
-fn srtp_needs_keys_that_both_ends_have() {
-    let error = |args: &[&str]| {
-        let output = run(&[&["call", "127.0.0.1:1", "--srtp"], args].concat());
-        assert_eq!(output.status.code(), Some(2));
-        text(&output.stderr)
-    };
-    if cfg!(feature = "browser") {
-        assert!(error(&[]).contains("add --fingerprint"));
-        assert!(error(&["--fingerprint", "12:34"]).contains("not a fingerprint"));
-    } else {
-        assert!(error(&[]).contains("--features browser"));
-    }
-    assert!(error(&["--insecure"]).contains("--insecure"));
+fn where_nobody_answers_by_dtls_the_caller_says_so() {
+    let some = vec!["00"; 32].join(":");
+    let said = text(&run(&["call", "127.0.0.1:9", "--srtp", "--fingerprint", &some]).stderr);
+    assert!(said.contains("no DTLS handshake within"), "{said}");
 }

@@ -84,18 +84,6 @@ fn the_json_has_the_fields_that_others_rely_on() {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_and_another_seed_does_not() {
-    let folder = Folder::with(CALL);
-    let run = |seed: &str| {
-        let args = ["compare", "s.toml", "--json", "--controller", "gcc:remb,fixed", "--seed", seed];
-        let output = text(&folder.run(&args).stdout);
-        output.lines().filter(|line| !line.contains("\"wall_s\"")).collect::<String>()
-    };
-    assert_eq!(run("7"), run("7"));
-    assert_ne!(run("7").replace("\"seed\": \"7\"", ""), run("8").replace("\"seed\": \"8\"", ""));
-}
-
-#[test]
 fn each_run_equals_giusto_sim_with_this_controller() {
     let folder = Folder::with(CALL);
     let compare = [
@@ -178,27 +166,4 @@ fn an_error_is_one_line_with_the_fix() {
         "error: s: no flow has a controller that can be chosen: compare a scenario with a flow of kind media"
     );
     assert!(complaint(CALL, &["--set", "wire.rate=fast"]).starts_with("error: s.toml: --set wire.rate=fast"));
-}
-
-#[test]
-fn a_setting_that_some_controllers_lack_stops_none_of_them() {
-    let folder = Folder::with(CALL);
-    let args =
-        ["compare", "s.toml", "--json", "--controller", "fixed,scream:v2", "--set", "call.delay-target=30ms"];
-    let output = folder.run(&args);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    let result = json(&output);
-    assert_eq!(result["runs"].as_array().unwrap().len(), 2);
-    let notes = result["notes"].as_array().unwrap();
-    assert!(
-        matches!(&notes[..], [note] if note.as_str().unwrap().ends_with("at no delay: fixed.")),
-        "{notes:?}"
-    );
-    // The controller that supports it gets it: its run equals that of `giusto sim`.
-    let set = ["--set", "call.controller=scream:v2", "--set", "call.delay-target=30ms"];
-    let alone = json(&folder.run(&[&["sim", "s.toml", "--json"], &set[..]].concat()));
-    let together = &result["runs"][1]["flows"];
-    assert_eq!(together, &alone["flows"]);
-    let without = json(&folder.run(&["sim", "s.toml", "--json", "--set", "call.controller=scream:v2"]));
-    assert_ne!(together, &without["flows"]);
 }

@@ -242,18 +242,3 @@ fn what_is_wrong_is_answered_with_the_problem() {
     assert_eq!(page.post("run", r#"{"sides": [{}], "more": 1}"#).0, 400);
     assert_eq!(page.post("nothing", "{}").0, 404);
 }
-
-#[test]
-fn what_cannot_be_explored_is_refused_before_the_page_is_served() {
-    let folder = Folder::with(CALL);
-    let file = folder.path("s.toml").display().to_string();
-    let refused = |arguments: &[&str]| {
-        let output = giusto(&[&["explore", "--no-open"], arguments].concat()).output().unwrap();
-        assert_eq!(output.status.code(), Some(2), "{}", text(&output.stdout));
-        text(&output.stderr)
-    };
-    assert!(refused(&["nowhere.toml"]).contains("nowhere.toml"));
-    assert!(refused(&[&file, "--set", "wire.rate=fast"]).contains("rate: \"fast\""));
-    assert!(refused(&[&file, "--controller", "magic"]).contains("magic"));
-    assert!(refused(&[&file, "--seeds", "51"]).contains("from 1 to 50"));
-}

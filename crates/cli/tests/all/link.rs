@@ -574,33 +574,3 @@ fn corrupted_packets_are_discarded_by_the_kernel() {
         assert_eq!(errors, 500 - received);
     });
 }
-
-#[test]
-fn unusable_flags_are_errors_of_usage() {
-    let folder = scenario("delay = \"20 ms\"");
-    for (args, complaint) in [
-        (&["link", "s.toml"][..], "COMMAND"),
-        (&["link", "s.toml", "--relay", "5000"], "expected LISTEN=TARGET"),
-        (&["link", "s.toml", "--relay", "5000=127.0.0.1:6000", "--", "true"], "cannot be used with"),
-        (&["link", "s.toml", "--relay", "5000=127.0.0.1"], "127.0.0.1"),
-        (
-            &["link", "s.toml", "--relay", "5000=127.0.0.1:5000"],
-            "a relay listens at the target 127.0.0.1:5000",
-        ),
-        (
-            &["link", "s.toml", "--relay", "0.0.0.0:5000=127.0.0.1:5001", "--relay", "5001=127.0.0.1:5000"],
-            "a relay listens at the target 127.0.0.1:5001",
-        ),
-        (
-            &["link", "s.toml", "--from", "nowhere", "--relay", "0=127.0.0.1:6000"],
-            "unknown node \"nowhere\": use one of here, there",
-        ),
-        (&["link", "missing.toml", "--relay", "0=127.0.0.1:6000"], "missing.toml: cannot be read"),
-        (&["link", "s.toml", "--mtu", "100", "--", "true"], "from 576 to 65535"),
-    ] {
-        let output = folder.run(args);
-        assert_eq!(output.status.code(), Some(2), "{args:?}: {}", text(&output.stderr));
-        assert!(text(&output.stderr).contains(complaint), "{args:?}: {}", text(&output.stderr));
-        assert_eq!(text(&output.stderr).trim().lines().count(), 1, "{}", text(&output.stderr));
-    }
-}

@@ -236,21 +236,6 @@ fn pages_that_do_not_read_slow_nothing() {
     drop(silent);
 }
 
-#[test]
-fn flags_of_the_page_are_checked() {
-    let alone = run(&["recv", "--no-open"]);
-    assert_eq!(alone.status.code(), Some(2));
-    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = taken.local_addr().unwrap().port();
-    let refused = run(&["recv", "127.0.0.1:0", &format!("--live={port}"), "--no-open"]);
-    let error = text(&refused.stderr);
-    assert_eq!(refused.status.code(), Some(2));
-    assert!(
-        error.contains(&format!("--live: 127.0.0.1:{port}: ")) && error.contains("choose another port"),
-        "{error}"
-    );
-}
-
 /// A folder with a program in place of `xdg-open`, which writes down how it was called.
 struct Desktop(tempfile::TempDir);
 

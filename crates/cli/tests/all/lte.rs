@@ -63,19 +63,3 @@ fn traces_are_accepted_and_their_files_agree() {
     let received = json(&output)["flows"][0]["received_rate_bps"].as_f64().unwrap();
     assert!((received / mean - 1.0).abs() < 0.03, "{received} and {mean} bit/s");
 }
-
-#[test]
-fn bad_flags_of_traces_name_the_range() {
-    let folder = Folder::with("");
-    let complaint = |more: &[&str]| {
-        let output = folder.run(&[&["lte", "traces", "--out", "out"], more].concat());
-        assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
-        assert_eq!(folder.others(), Vec::<String>::new());
-        text(&output.stderr).trim_end().to_owned()
-    };
-    insta::assert_snapshot!(complaint(&["--speed", "300"]), @"error: speed must be 0 to 250 km/h, found 300 km/h");
-    insta::assert_snapshot!(complaint(&["--speed", "-3"]), @"error: invalid value '-3' for '--speed <KM/H>': must not be negative, found \"-3\"");
-    insta::assert_snapshot!(complaint(&["--load", "40M"]), @"error: load of a cell down must be 0 to 12 Mbit/s, found 40 Mbit/s");
-    insta::assert_snapshot!(complaint(&["--duration", "1h"]), @"error: duration must be 1 to 600 s, found 3600 s");
-    insta::assert_snapshot!(complaint(&["--position", "roof"]), @"error: invalid value 'roof' for '--position <POSITION>' [possible values: centre, middle, edge, path]");
-}

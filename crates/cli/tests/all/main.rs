@@ -43,6 +43,7 @@ mod pages;
 mod paths;
 mod printed;
 mod published;
+mod refused;
 mod replay;
 mod rfc8867;
 mod rtp_senders;

@@ -330,29 +330,6 @@ fn other_sessions_follow_the_name_of_their_far_end_too() {
     });
 }
 
-/// The name still leads to the former address for a while, as names do whose records are kept.
-#[test]
-fn a_stream_from_the_far_end_is_found_within_a_second_of_its_name() {
-    in_namespace("a stream from a name", 65_536, || {
-        let far = Far::behind(1500);
-        let hosts = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(hosts.path(), "10.9.0.2 receiver\n").unwrap();
-        let _receiver = far.listener(&["recv", "0.0.0.0:5005"]);
-        let words = ["send", "receiver", "--reverse", "-b", "800k", "-l", "1000", "-t", "9", "--json"];
-        let mut asker = with_hosts(hosts.path(), &words);
-        let asker = Running(asker.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap());
-        pause(2_000);
-        far.run("ip address del 10.9.0.2/24 dev far\nip address add 10.9.0.3/24 dev far");
-        pause(1_500);
-        std::fs::write(hosts.path(), "10.9.0.3 receiver\n").unwrap();
-        let received = json(&asker.output());
-        assert_eq!(received["ended"], "finished by the sender", "{received}");
-        // 1.5 s, and at most another second, of which nothing arrives: questions 3 s apart would leave at most 540.
-        let got = received["received_packets"].as_u64().unwrap();
-        assert!((590..800).contains(&got), "{received}");
-    });
-}
-
 /// The caller's NAT lets nothing in from the new address until the caller has sent there.
 #[test]
 fn a_call_from_behind_a_nat_follows_the_name_of_its_listener() {

@@ -1,8 +1,12 @@
 //! `giusto sim --session-log`, `--pcap` and `--chrome-trace`, and `giusto replay`, as users run them.
 
-use std::{fs, io::Write, process::Command};
+use std::fs;
 
-use crate::common::{Folder, json, text};
+use crate::common::{
+    Folder, count, json,
+    shark::{Packet, packets},
+    text,
+};
 use serde_json::Value;
 
 /// Long enough for the first estimate of a receiver (REMB).
@@ -14,56 +18,35 @@ kind = "media"
 controller = "gcc:libwebrtc"
 "#;
 
-/// The lines of tshark's output, or nothing where there is no tshark.
-fn tshark(folder: &Folder, args: &[&str]) -> Option<Vec<String>> {
-    let read = [
-        "-r",
-        "a.pcapng",
-        "-d",
-        "udp.port==5004,rtp",
-        "-o",
-        "udp.check_checksum:TRUE",
-        "-o",
-        "ip.check_checksum:TRUE",
-    ];
-    let output = Command::new("tshark").args(read).args(args).current_dir(folder.0.path()).output();
-    let Ok(output) = output else {
-        // Also where the output of tests is captured.
-        let _ = writeln!(std::io::stderr(), "SKIPPED captures in tshark: tshark is not installed");
-        return None;
-    };
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    Some(text(&output.stdout).lines().map(str::to_owned).collect())
-}
-
 #[test]
 fn tshark_dissects_a_capture_without_complaint() {
-    for (controller, feedback, shown) in [
-        ("gcc:libwebrtc", "transport-wide", "rtcp.rtpfb.fmt == 15"),
-        ("scream:v2", "rfc8888", "rtcp.rtpfb.fmt == 11"),
-        ("gcc:remb", "remb", "rtcp.psfb.remb.identifier == \"REMB\""),
+    for (controller, feedback, [field, value]) in [
+        ("gcc:libwebrtc", "transport-wide", ["rtcp.rtpfb.fmt", "15"]),
+        ("scream:v2", "rfc8888", ["rtcp.rtpfb.fmt", "11"]),
+        ("gcc:remb", "remb", ["rtcp.psfb.remb.identifier", "REMB"]),
     ] {
         let folder = Folder::with(&format!("{CALL}feedback = \"{feedback}\"\n"));
         let set = format!("call.controller={controller}");
         let output = folder.run(&["sim", "s.toml", "--set", &set, "--pcap", "a.pcapng", "--json"]);
-        let sent = json(&output)["flows"][0]["sent_packets"].as_u64().unwrap();
-        let bad = "_ws.malformed || ip.checksum.status == 0 || udp.checksum.status == 0";
-        let Some(bad) = tshark(&folder, &["-Y", bad]) else { return };
-        assert_eq!(bad, [""; 0], "{controller}");
-        let count = |filter: &str| tshark(&folder, &["-Y", filter]).unwrap().len() as u64;
-        let captured = count("ip.src == 192.0.2.1");
+        let sent = count(&json(&output)["flows"][0]["sent_packets"]);
+        let Some(all) = packets(&folder.path("a.pcapng"), 5004) else { return };
+        let number = |is: &dyn Fn(&Packet) -> bool| all.iter().filter(|packet| is(packet)).count() as u64;
+        let is_of_sender = |packet: &Packet| packet.has("ip.src", "192.0.2.1");
         // The window of the record ends before the last instant.
-        let times = ["-Y", "ip.src == 192.0.2.1", "-T", "fields", "-e", "frame.time_epoch"];
-        let times = tshark(&folder, &times).unwrap();
-        let within = times.iter().filter(|time| time.parse::<f64>().unwrap() < 8.0).count() as u64;
-        assert_eq!(within, sent, "{controller}");
-        assert_eq!(count("rtp || rtcp"), count("udp"), "{controller}: every datagram is dissected");
-        let reports = count("rtcp.pt == 200 && ip.src == 192.0.2.1");
-        assert_eq!(count("rtp") + reports, captured, "{controller}");
+        assert_eq!(number(&|packet| is_of_sender(packet) && packet.time() < 8.0), sent, "{controller}");
+        let is_rtp = |packet: &Packet| packet.has("rtp.version", "2");
+        let is_rtcp = |packet: &Packet| packet.has("rtcp.version", "2");
+        assert!(
+            all.iter().all(|packet| is_rtp(packet) || is_rtcp(packet)),
+            "{controller}: every datagram is dissected"
+        );
+        let reports = number(&|packet| is_of_sender(packet) && packet.has("rtcp.pt", "200"));
+        assert_eq!(number(&is_rtp) + reports, number(&is_of_sender), "{controller}");
         assert!((7..12).contains(&reports), "{controller}: a sender report each second, {reports}");
-        assert!((4..600).contains(&count(shown)), "{controller}: {}", count(shown));
-        let times = tshark(&folder, &["-T", "fields", "-e", "frame.time_epoch"]).unwrap();
-        assert!(times.iter().any(|time| time.len() == 11 && !time.ends_with("000")), "{:?}", &times[..5]);
+        let shown = number(&|packet| packet.has(field, value));
+        assert!((4..600).contains(&shown), "{controller}: {shown}");
+        let times = || all.iter().map(|packet| packet.field("frame.time_epoch"));
+        assert!(times().any(|time| time.len() == 11 && !time.ends_with("000")), "{controller}");
     }
 }
 
@@ -81,19 +64,10 @@ fn a_recorded_call_is_replayed() {
     let same = json(&same);
     assert_eq!((&same["controllers"][0]["identical"], &same["open_loop"]), (&true.into(), &true.into()));
     // The session log has RTP, the record RTCP too.
-    let sent =
-        [&same["sent_packets"], &recorded["flows"][0]["sent_packets"]].map(|count| count.as_u64().unwrap());
+    let sent = [&same["sent_packets"], &recorded["flows"][0]["sent_packets"]].map(count);
     assert!((sent[0]..sent[0] + 16).contains(&sent[1]), "{sent:?}");
-    let other = folder.run(&[
-        "replay",
-        "a.jsonl",
-        "--controller",
-        "fixed,gcc:remb",
-        "--out",
-        "r.html",
-        "--trace",
-        "t.csv",
-    ]);
+    let files = ["--out", "r.html", "--trace", "t.csv"];
+    let other = folder.run(&[&["replay", "a.jsonl", "--controller", "fixed,gcc:remb"], &files[..]].concat());
     let shown = text(&other.stdout);
     for words in [
         "Open loop",
@@ -118,35 +92,26 @@ fn a_recorded_call_is_replayed() {
 fn wrong_usage_is_one_line_with_the_fix() {
     let two = CALL.replace("kind = \"media\"", "kind = \"media\"\ncount = 2");
     for (file, args, words) in [
+        (CALL, "sim s.toml s.toml --pcap a.pcapng", "--pcap: the file is of one scenario: give one FILE"),
+        (&two, "sim s.toml --session-log a.jsonl", "choose one with --flow: call-1, call-2"),
+        (CALL, "sim s.toml --session-log a.jsonl --flow cal", "known are call"),
         (
             CALL,
-            &["sim", "s.toml", "s.toml", "--pcap", "a.pcapng"][..],
-            "--pcap: the file is of one scenario: give one FILE",
-        ),
-        (&two, &["sim", "s.toml", "--session-log", "a.jsonl"], "choose one with --flow: call-1, call-2"),
-        (CALL, &["sim", "s.toml", "--session-log", "a.jsonl", "--flow", "cal"], "known are call"),
-        (
-            CALL,
-            &["sim", "s.toml", "--flow", "call"],
+            "sim s.toml --flow call",
             "--flow: it chooses a flow for --why, --session-log or --controller",
         ),
-        (CALL, &["sim", "s.toml", "--pcap", "none/a.pcapng"], "create the directory first"),
+        (CALL, "sim s.toml --pcap none/a.pcapng", "create the directory first"),
         (
             CALL,
-            &["replay", "s.toml"],
+            "replay s.toml",
             "this is neither a session log nor an RTC event log: give the FILE of --session-log",
         ),
-        (
-            CALL,
-            &["replay", "s.toml", "--out", "s.toml"],
-            "--out s.toml: this file is in use twice: give another",
-        ),
-        (CALL, &["sim", "s.toml", "--session-log", "a.jsonl", "--pcap", "./a.jsonl"], "in use twice"),
-        (CALL, &["replay", "none.jsonl"], "none.jsonl: cannot be read (No such file"),
-        (CALL, &["replay", "s.toml", "--apart", "much"], "\"much\" is not a share"),
+        (CALL, "replay s.toml --out s.toml", "--out s.toml: this file is in use twice: give another"),
+        (CALL, "sim s.toml --session-log a.jsonl --pcap ./a.jsonl", "in use twice"),
+        (CALL, "replay s.toml --apart much", "\"much\" is not a share"),
     ] {
         let folder = Folder::with(file);
-        let output = folder.run(args);
+        let output = folder.run(&args.split(' ').collect::<Vec<_>>());
         let complaint = text(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{args:?}: {complaint}");
         assert!(

@@ -1,6 +1,6 @@
 //! `giusto reproduce rfc8867`, as users and scripts run it.
 
-use crate::common::{giusto, json, run, text};
+use crate::common::{giusto, json, text};
 use serde_json::Value;
 
 #[test]
@@ -39,12 +39,4 @@ fn the_scoreboard_is_written_to_the_given_files() {
     assert_eq!(serde_json::from_slice::<Value>(&kept).unwrap(), printed);
     let page = std::fs::read_to_string(folder.path().join("board/report.html")).unwrap();
     assert!(page.contains("5.6: queueing delay"));
-}
-
-#[test]
-fn an_unknown_controller_is_wrong_usage() {
-    let output = run(&["reproduce", "rfc8867", "--controller", "gcc:libwebrct"]);
-    assert_eq!(output.status.code(), Some(2));
-    let error = text(&output.stderr);
-    assert!(error.contains("gcc:libwebrtc+giusto"), "{error}");
 }

@@ -2,7 +2,7 @@
 
 use std::{
     io::{BufRead, BufReader},
-    net::{Ipv6Addr, SocketAddr, TcpListener, UdpSocket},
+    net::{Ipv6Addr, SocketAddr, UdpSocket},
     process::Stdio,
     time::{Duration, Instant},
 };
@@ -166,38 +166,6 @@ fn a_call_to_a_closed_port_fails_at_once() {
     assert!(error.starts_with(&format!("error: {port}: no program listens at the port")), "{error}");
 }
 
-#[test]
-fn a_port_in_use_is_wrong_usage_in_all_commands() {
-    let (udp, tcp) = loop {
-        let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
-        if let Ok(tcp) = TcpListener::bind(udp.local_addr().unwrap()) {
-            break (udp, tcp);
-        }
-    };
-    let folder = Folder::with(SHARED);
-    let address = tcp.local_addr().unwrap().to_string();
-    let port = udp.local_addr().unwrap().port().to_string();
-    let (live, relay) = (format!("--live={port}"), format!("{address}=127.0.0.1:9"));
-    for args in [
-        &["recv", &address][..],
-        &["recv", &address, "--accept", "iperf3"],
-        &["recv", &address, "--accept", "stamp"],
-        &["recv", "127.0.0.1:0", "--metrics", &address],
-        &["recv", "127.0.0.1:0", &live, "--no-open"],
-        &["call", "--listen", &address],
-        &["call", "--listen", "127.0.0.1:0", &live, "--no-open"],
-        &["send", "127.0.0.1:9", "--one-way", "-t", "1", &live, "--no-open"],
-        &["cbr", "--quick", &live, "--no-open"],
-        &["explore", "--port", &port, "--no-open"],
-        &["link", "s.toml", "--from", "here", "--to", "there", "--relay", &relay],
-    ] {
-        let output = folder.run(args);
-        let error = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{args:?}: {error}");
-        assert!(error.contains("error: ") && error.contains("Address already in use"), "{args:?}: {error}");
-    }
-}
-
 /// All addresses were asked for: those of IPv4 alone would miss what comes by IPv6.
 #[test]
 fn a_port_that_is_taken_in_ipv6_alone_is_in_use() {
@@ -215,34 +183,6 @@ fn a_port_that_is_taken_in_ipv6_alone_is_in_use() {
     let error = text(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{error}");
     assert!(error.contains(&format!("cannot bind to [::]:{port}")), "{error}");
-}
-
-#[test]
-fn a_file_that_is_not_there_is_named_in_one_way() {
-    let folder = Folder::with(SHARED);
-    for (flag, args) in [
-        ("", &["sim", "none"][..]),
-        ("", &["sweep", "none"]),
-        ("", &["compare", "none"]),
-        ("", &["link", "none", "--", "true"]),
-        ("", &["explore", "none"]),
-        ("", &["replay", "none"]),
-        ("", &["merge", "none"]),
-        ("", &["call", "127.0.0.1", "--scenario", "none"]),
-        ("--media ", &["call", "127.0.0.1", "--media", "none"]),
-        ("--key-file ", &["call", "127.0.0.1", "--key-file", "none"]),
-        ("--key-file ", &["recv", "127.0.0.1:0", "--key-file", "none"]),
-        ("--key-file ", &["send", "127.0.0.1", "--key-file", "none"]),
-        ("--payload trace:", &["send", "127.0.0.1", "--payload", "trace:none"]),
-        ("--wav ", &["send", "127.0.0.1", "--profile", "g711", "--wav", "none"]),
-        ("--resume ", &["reproduce", "scream-lte", "--quick", "--resume", "none"]),
-    ] {
-        let output = folder.run(args);
-        let expected = format!(
-            "error: {flag}none: cannot be read (No such file or directory (os error 2)): check the name\n"
-        );
-        assert_eq!((output.status.code(), text(&output.stderr)), (Some(2), expected), "{args:?}");
-    }
 }
 
 #[test]

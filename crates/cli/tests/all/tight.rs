@@ -58,16 +58,6 @@ fn a_file_is_sent_in_pieces_and_ends_the_stream() {
     assert_measured(output.status.code(), &sent);
     assert_eq!(sent["sent_packets"], 3);
     assert_eq!(listener.result().0["received_packets"], 3);
-
-    for (file, size, expected) in [
-        ("s.toml", "1000", "no bytes to send"),
-        ("none", "1000", "none"),
-        ("payload", "40", "--size: must be above 40 B"),
-    ] {
-        let output = folder.run(&["send", "127.0.0.1:9", "--size", size, "--payload-file", file]);
-        assert_eq!(output.status.code(), Some(2));
-        assert!(text(&output.stderr).contains(expected), "{}", text(&output.stderr));
-    }
 }
 
 #[test]
@@ -116,11 +106,6 @@ fn both_ends_take_their_parts_in_a_script() {
         let (least, most) = if role == "near" { (0.08, 0.2) } else { (0.22, f64::INFINITY) };
         assert!(duration >= least && duration < most + 2.0, "{role}: {duration}");
     }
-    std::fs::write(folder.path("s.toml"), "[[part]]\nwho = \"near\"\ntime = \"1 s\"\n").unwrap();
-    let output = folder.run(&["send", "127.0.0.1:9", "--script", "s.toml"]);
-    assert_eq!(output.status.code(), Some(2));
-    let message = text(&output.stderr);
-    assert!(message.contains("--script s.toml:1: a part without size: add size = \"172 B\""), "{message}");
 }
 
 #[test]

@@ -129,29 +129,3 @@ fn a_call_takes_a_file_of_constants() {
         text(&output.stderr)
     );
 }
-
-#[test]
-fn errors_name_the_file_and_the_fix() {
-    let folder = folder();
-    let complaint = |args: &[&str]| {
-        let output = folder.run(args);
-        assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
-        text(&output.stderr)
-    };
-    fs::write(folder.path("tuned.toml"), TUNED.replace("delay", "delya")).unwrap();
-    for command in [&["sim", "s.toml"][..], &["call", "127.0.0.1"], &["benchmark", "--scenarios", "1"]] {
-        let error = complaint(&[command, &["--controller", "tuned.toml"]].concat());
-        assert!(
-            error.contains(
-                "tuned.toml:3: scream:v2 has no constant \"delya-target\": did you mean \"delay-target\"?"
-            ),
-            "{error}"
-        );
-    }
-    assert!(complaint(&["sim", "first", "--controller", "nada"]).contains("it has no media flow for nada"));
-    assert!(
-        complaint(&["sim", "s.toml", "--controller", "nada", "--flow", "x"])
-            .contains("no media flow is called \"x\"")
-    );
-    assert!(complaint(&["tune", "nada"]).contains("pip install 'giusto[tune]'"));
-}

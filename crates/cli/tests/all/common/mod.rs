@@ -6,6 +6,7 @@ pub(crate) mod firefox;
 pub(crate) mod namespace;
 pub(crate) mod process;
 pub(crate) mod relay;
+pub(crate) mod shark;
 mod strict;
 
 use std::{
@@ -62,6 +63,49 @@ fn first_doubt(result: &Value) -> Option<String> {
         Value::Array(values) => values.iter().find_map(first_doubt),
         _ => None,
     }
+}
+
+/// The JSON of a measurement that came to its end, whose exit status is that of [`assert_measured`].
+#[track_caller]
+pub(crate) fn measured(output: &Output) -> Value {
+    let result = json(output);
+    assert_measured(output.status.code(), &result);
+    result
+}
+
+/// The JSON of a command that came to its end, on a busy machine (3) or not.
+#[track_caller]
+pub(crate) fn finished(output: &Output) -> Value {
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{} {}", text(&output.stdout), text(&output.stderr));
+    json(output)
+}
+
+/// Asserts that `value` has the fields of `expected`, with these values; it may have more.
+#[track_caller]
+pub(crate) fn assert_has(value: &Value, expected: &Value) {
+    for (name, own) in expected.as_object().unwrap() {
+        assert_eq!(&value[name], own, "{name}: {value}");
+    }
+}
+
+#[track_caller]
+pub(crate) fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("no number: {value}"))
+}
+
+#[track_caller]
+pub(crate) fn count(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("no count: {value}"))
+}
+
+/// The content of a key file: key 1, which is this byte again and again.
+pub(crate) fn key_file(byte: &str) -> String {
+    format!("1 {}\n", byte.repeat(32))
+}
+
+/// Says that a test is skipped, also where the output of tests is captured.
+pub(crate) fn skip(test: &str, why: &str) {
+    let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {why}");
 }
 
 /// The same of a command that prints text: its warnings come first.

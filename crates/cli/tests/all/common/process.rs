@@ -37,6 +37,16 @@ impl Drop for Running {
     }
 }
 
+/// Starts the command with `args`.
+pub(crate) fn start(args: &[&str]) -> Running {
+    start_by(giusto(args))
+}
+
+/// The same by this process, whose standard output is read at its end.
+pub(crate) fn start_by(mut command: Command) -> Running {
+    Running(command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap())
+}
+
 pub(crate) fn signal(child: &Child, name: &str) {
     let sent = Command::new("sh").arg("-c").arg(format!("kill -{name} {}", child.id())).status().unwrap();
     assert!(sent.success());
@@ -54,6 +64,11 @@ impl Listener {
     /// Starts `giusto recv` with `args`.
     pub(crate) fn start(args: &[&str]) -> Self {
         Self::of(&[&["recv"], args].concat())
+    }
+
+    /// Starts `giusto call --listen` for one call, with `args`.
+    pub(crate) fn call(args: &[&str]) -> Self {
+        Self::of(&[&["call", "--listen", "127.0.0.1:0", "--once", "--json"], args].concat())
     }
 
     /// Starts a command that listens.
@@ -83,9 +98,20 @@ impl Listener {
         Self { process, address, lines }
     }
 
+    /// Its address, as an argument.
+    pub(crate) fn to(&self) -> String {
+        self.address.to_string()
+    }
+
     /// Its next line on standard error.
     pub(crate) fn next_line(&self) -> String {
         self.lines.recv_timeout(Duration::from_secs(60)).unwrap()
+    }
+
+    /// Ends it with SIGINT; its JSON and its exit status.
+    pub(crate) fn stop(self) -> (Value, i32) {
+        self.process.signal("INT");
+        self.result()
     }
 
     /// The JSON that it prints, and its exit status; −1 if a signal ended it.

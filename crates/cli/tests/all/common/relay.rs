@@ -29,7 +29,6 @@ pub(crate) fn pass() -> Rule {
 pub(crate) struct Relay {
     pub(crate) address: SocketAddr,
     rule: Arc<Mutex<Rule>>,
-    moves: Arc<AtomicBool>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -39,22 +38,17 @@ impl Relay {
         let front = open();
         let address = front.local_addr().unwrap();
         let rule = Arc::new(Mutex::new(pass()));
-        let [moves, stop] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
+        let stop = Arc::new(AtomicBool::new(false));
         let thread = {
-            let (rule, moves, stop) = (rule.clone(), moves.clone(), stop.clone());
-            thread::spawn(move || relay(&front, target, &rule, &moves, &stop))
+            let (rule, stop) = (rule.clone(), stop.clone());
+            thread::spawn(move || relay(&front, target, &rule, &stop))
         };
-        Self { address, rule, moves, stop, thread: Some(thread) }
+        Self { address, rule, stop, thread: Some(thread) }
     }
 
     /// From now on this happens to each datagram.
     pub(crate) fn set(&self, rule: Rule) {
         *self.rule.lock().unwrap() = rule;
-    }
-
-    /// From now on it sends from another port, as a NAT does that has forgotten its binding (RFC 4787 §4.3).
-    pub(crate) fn move_port(&self) {
-        self.moves.store(true, Relaxed);
     }
 }
 
@@ -73,41 +67,46 @@ fn open() -> UdpSocket {
     socket
 }
 
-fn relay(front: &UdpSocket, target: SocketAddr, rule: &Mutex<Rule>, moves: &AtomicBool, stop: &AtomicBool) {
-    let mut back = open();
-    let mut client = None;
-    let mut waiting: Vec<(Instant, Way, Vec<u8>)> = Vec::new();
+fn relay(front: &UdpSocket, target: SocketAddr, rule: &Mutex<Rule>, stop: &AtomicBool) {
+    // Each client has a socket of its own towards the target.
+    let mut clients: Vec<(SocketAddr, UdpSocket)> = Vec::new();
+    let mut waiting: Vec<(Instant, Way, usize, Vec<u8>)> = Vec::new();
     let mut bytes = [0; 2048];
     while !stop.load(Relaxed) {
-        if moves.swap(false, Relaxed) {
-            back = open();
+        let mut arrived = Vec::new();
+        while let Ok((length, from)) = front.recv_from(&mut bytes) {
+            let known = clients.iter().position(|(client, _)| *client == from);
+            let place = known.unwrap_or_else(|| {
+                clients.push((from, open()));
+                clients.len() - 1
+            });
+            arrived.push((Way::Forth, place, bytes[..length].to_vec()));
         }
-        let mut idle = true;
-        for way in [Way::Forth, Way::Back] {
-            let socket = if way == Way::Forth { front } else { &back };
-            while let Ok((length, from)) = socket.recv_from(&mut bytes) {
-                if way == Way::Forth {
-                    client = Some(from);
-                }
-                let copies = rule.lock().unwrap()(way, &bytes[..length]);
-                let now = Instant::now();
-                waiting.extend(copies.into_iter().map(|(delay, bytes)| (now + delay, way, bytes)));
-                idle = false;
+        for (place, (_, socket)) in clients.iter().enumerate() {
+            while let Ok(length) = socket.recv(&mut bytes) {
+                arrived.push((Way::Back, place, bytes[..length].to_vec()));
             }
         }
+        let is_idle = arrived.is_empty();
+        for (way, place, datagram) in arrived {
+            let copies = rule.lock().unwrap()(way, &datagram);
+            let now = Instant::now();
+            waiting.extend(copies.into_iter().map(|(delay, bytes)| (now + delay, way, place, bytes)));
+        }
         let now = Instant::now();
-        waiting.retain(|(due, way, bytes)| {
+        waiting.retain(|(due, way, place, bytes)| {
             if *due > now {
                 return true;
             }
+            let (client, back) = &clients[*place];
             // A program that has ended answers with ICMP.
             let _ = match way {
                 Way::Forth => back.send_to(bytes, target),
-                Way::Back => client.map_or(Ok(0), |client| front.send_to(bytes, client)),
+                Way::Back => front.send_to(bytes, *client),
             };
             false
         });
-        if idle {
+        if is_idle {
             thread::sleep(Duration::from_micros(300));
         }
     }
