@@ -145,7 +145,7 @@ fn v4(address: SocketAddr) -> SocketAddrV4 {
 #[test]
 fn forged_messages_change_nothing() {
     in_namespace("attack: forgery", 65_536, || {
-        let receiver = receiver(&["--once"]);
+        let receiver = receiver(&[]);
         let mut rounds = 0;
         let stream = stream(receiver.address, &[]);
         let (from, to) = (sender(&receiver), v4(receiver.address));
@@ -168,16 +168,17 @@ fn forged_messages_change_nothing() {
             }
         });
         assert_unharmed(&whole(stream));
-        let (received, code) = receiver.result();
-        assert_unharmed(&received);
-        assert_measured(Some(code), &received);
-        assert_eq!(received["from"], from.to_string());
-        // Of each kind, two in each round; those behind the end of the stream are not seen.
-        let forged = count(&received["unmeasured_datagrams"]["forged"]);
-        assert!((rounds..=4 * rounds).contains(&forged), "{forged} in {rounds} rounds: {received}");
+        let (all, code) = receiver.stop();
+        assert_measured(Some(code), &all);
+        let received = &all["runs"][0];
+        assert_unharmed(received);
+        assert_eq!((&received["from"], all["runs"].as_array().unwrap().len()), (&from.to_string().into(), 1));
+        // One of each kind from each of two addresses in a round.
+        let forged = count(&all["unmeasured_datagrams"]["forged"]);
+        assert!((rounds..=4 * rounds).contains(&forged), "{forged} in {rounds} rounds: {all}");
         // At most a burst of 256 handshakes and 125 a second are answered.
         let flood = count(&received["handshake_flood"]["unanswered_handshakes"]);
-        assert!(flood > 100 && flood < 10 * rounds, "{flood} in {rounds} rounds: {received}");
+        assert!(flood > 100 && flood < 10 * rounds, "{flood} in {rounds} rounds: {all}");
     });
 }
 

@@ -135,35 +135,3 @@ fn out_writes_the_result_and_a_self_contained_page() {
     let shown = text(&folder.run(&args[..6]).stdout);
     assert!(shown.contains("s, seed 1: 2 controllers") && shown.contains(note), "{shown}");
 }
-
-#[test]
-fn an_error_is_one_line_with_the_fix() {
-    let complaint = |file: &str, more: &[&str]| {
-        let folder = Folder::with(file);
-        let output = folder.run(&[&["compare", "s.toml", "--out", "out"], more].concat());
-        assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
-        assert_eq!(text(&output.stdout), "");
-        assert!(!folder.path("out").exists());
-        text(&output.stderr).trim_end().to_owned()
-    };
-    let unknown = complaint(CALL, &["--controller", "gcc:libwebrct"]);
-    assert!(
-        unknown.contains(
-            "unknown controller \"gcc:libwebrct\": did you mean \"gcc:libwebrtc\"? expected one of fixed, gcc:libwebrtc, gcc:libwebrtc+giusto"
-        ),
-        "{unknown}"
-    );
-    assert_eq!(unknown.lines().count(), 1);
-    assert!(
-        complaint(CALL, &["--controller", "fixed,fixed"]).contains("fixed is given twice: leave one out")
-    );
-    assert_eq!(
-        complaint(CALL, &["--flow", "noise"]),
-        "error: --flow noise: no such flow is of kind media: known are call"
-    );
-    assert_eq!(
-        complaint(&CALL.replace("kind = \"media\"", "kind = \"tcp\""), &[]),
-        "error: s: no flow has a controller that can be chosen: compare a scenario with a flow of kind media"
-    );
-    assert!(complaint(CALL, &["--set", "wire.rate=fast"]).starts_with("error: s.toml: --set wire.rate=fast"));
-}

@@ -33,7 +33,7 @@ pub(crate) fn iperf3() -> Option<Command> {
 }
 
 /// An `iperf3 -s` on a free port of loopback, that listens.
-fn iperf3_server(args: &[&str]) -> Option<(Running, String)> {
+pub(crate) fn iperf3_server(args: &[&str]) -> Option<(Running, String)> {
     for _ in 0..5 {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let mut command = iperf3()?;

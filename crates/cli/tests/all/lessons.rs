@@ -1,11 +1,11 @@
 //! Lessons of `giusto explore` in a headless Chromium, by keyboard alone, and what axe-core finds of the page.
 
-use std::{env, fs, io::Write as _};
+use std::{env, fs};
 
 use serde_json::{Value, json};
 
 use crate::{
-    common::{Folder, chromium::Chromium},
+    common::{Folder, chromium::Chromium, skip},
     explore::{CALL, SETTLED, Serving, settled_as, value},
 };
 
@@ -31,8 +31,18 @@ fn enter(browser: &mut Chromium, selector: &str) -> usize {
     tabs
 }
 
+/// What does not fit into a window of a desktop and one of a phone: sentences below the edge of their card, labels that are cut off.
+fn assert_fits(browser: &mut Chromium) {
+    for (width, height) in [(400, 800), (1400, 900)] {
+        browser.resize(width, height);
+        browser.wait(&format!("innerWidth === {width}"));
+        assert_eq!(browser.evaluate(CUT), json!([]));
+    }
+}
+
+/// By keyboard alone; every scene fits both windows, before its answer and after it.
 #[test]
-fn every_lesson_is_walked_by_keyboard_alone() {
+fn every_lesson_is_walked_by_keyboard_and_fits() {
     let Some(mut browser) = Chromium::start("every_lesson_is_walked_by_keyboard") else { return };
     // Nothing moves by itself.
     browser.prefer("prefers-reduced-motion", "reduce");
@@ -46,6 +56,7 @@ fn every_lesson_is_walked_by_keyboard_alone() {
         browser.wait(SHOWN);
         let place = browser.evaluate("document.querySelector('.where').textContent");
         assert!(place.as_str().unwrap().contains(&format!("Lesson {number} of {lessons}")), "{place}");
+        assert_fits(&mut browser);
         // Before the guess the page tells nothing.
         let lines = "document.querySelectorAll('.strip .ahead').length";
         assert_eq!(browser.evaluate(lines), 0);
@@ -56,7 +67,9 @@ fn every_lesson_is_walked_by_keyboard_alone() {
         let steps =
             browser.evaluate("lessons.find(({ name }) => name === learning.entry.name).lesson.steps.length");
         for step in 1..=steps.as_u64().unwrap() {
+            assert_fits(&mut browser);
             enter(&mut browser, ".next, .onward button:last-child");
+            assert_fits(&mut browser);
             enter(&mut browser, "[data-change=stays]");
             let said = browser.wait(
                 "document.querySelector('.say')?.isConnected && document.querySelector('.say').textContent",
@@ -73,8 +86,11 @@ fn every_lesson_is_walked_by_keyboard_alone() {
             browser.evaluate("document.getElementById('scene').focus();");
             assert!(focus == "scene" || focus == "", "{focus}");
         }
-        enter(&mut browser, ".next");
-        enter(&mut browser, ".next");
+        for _ in 0..2 {
+            assert_fits(&mut browser);
+            enter(&mut browser, ".next");
+        }
+        assert_fits(&mut browser);
         let own = browser.evaluate("document.querySelector('.card-of pre').textContent");
         assert!(own.as_str().unwrap().contains("giusto "), "{own}");
         if number < lessons {
@@ -126,53 +142,12 @@ fn a_lesson_fits_the_window_plays_and_follows_its_knobs() {
     assert_eq!(browser.errors, [""; 0]);
 }
 
-/// What does not fit: sentences below the edge of their card, labels that are cut off.
 const CUT: &str = "{ const card = document.querySelector('.card-of'); [
     card.scrollHeight > card.clientHeight + 1 && `${card.scrollHeight - card.clientHeight} px of the text`,
     document.documentElement.scrollHeight > innerHeight && 'the page',
     ...[...document.querySelectorAll('h1, .learn h2, .learn button, .learn legend, .learn span')]
         .filter((own) => own.checkVisibility() && own.clientWidth && own.scrollWidth > own.clientWidth + 1).map((own) => own.textContent),
 ].filter(Boolean).map((own) => `${document.title}, ${document.getElementById('scene').textContent}: ${own}`); }";
-
-#[test]
-fn every_scene_of_every_lesson_fits_both_windows() {
-    let Some(mut browser) = Chromium::start("every_scene_of_every_lesson_fits") else { return };
-    browser.prefer("prefers-reduced-motion", "reduce");
-    let page = Serving::start(&[]);
-    browser.open(&page.1);
-    browser.wait("document.querySelector('.gallery h3 button') !== null");
-    let load = |browser: &mut Chromium, what: &str| {
-        browser.evaluate(&format!("document.querySelector('.learn').dataset.films = 0; {what}"));
-        browser.wait(SHOWN);
-    };
-    let mut cut = Vec::new();
-    for lesson in 0..browser.evaluate("lessons.length").as_u64().unwrap() {
-        load(&mut browser, &format!("openLesson(lessons[{lesson}]);"));
-        loop {
-            let is_step = browser.evaluate("document.querySelector('[data-change=stays]') !== null") == true;
-            for is_after in [false, true] {
-                for (width, height) in [(1400, 900), (400, 800)] {
-                    browser.resize(width, height);
-                    browser.wait(&format!("innerWidth === {width}"));
-                    cut.extend(browser.evaluate(CUT).as_array().unwrap().clone());
-                }
-                if !is_step || is_after {
-                    break;
-                }
-                load(&mut browser, "document.querySelector('[data-change=stays]').click();");
-                browser.wait("document.querySelector('.say')?.isConnected && document.querySelector('.say').textContent");
-            }
-            if browser.evaluate("document.querySelector('.card-of pre') !== null") == true {
-                break;
-            }
-            browser.evaluate(
-                "(document.querySelector('[data-guess]') ?? document.querySelector('.next')).click();",
-            );
-        }
-    }
-    assert_eq!(cut, [""; 0]);
-    assert_eq!(browser.errors, [""; 0]);
-}
 
 #[test]
 fn a_link_is_followed_while_the_gallery_is_open_and_the_gallery_is_searched() {
@@ -236,11 +211,7 @@ fn findings(browser: &mut Chromium, axe: &str) -> Value {
 #[test]
 fn axe_finds_nothing_in_light_and_dark() {
     let Some(axe) = env::var_os("GIUSTO_TEST_AXE").and_then(|path| fs::read_to_string(path).ok()) else {
-        let _ = writeln!(
-            std::io::stderr(),
-            "SKIPPED axe_finds_nothing: GIUSTO_TEST_AXE names no axe.min.js (npm package axe-core)"
-        );
-        return;
+        return skip("axe_finds_nothing", "GIUSTO_TEST_AXE names no axe.min.js (npm package axe-core)");
     };
     let Some(mut browser) = Chromium::start("axe_finds_nothing") else { return };
     let folder = Folder::with(CALL);

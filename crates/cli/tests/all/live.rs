@@ -9,12 +9,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::common::{chromium::Chromium, giusto, namespace::in_namespace, process::Listener, run, text};
+use crate::common::{chromium::Chromium, giusto, namespace::in_namespace, process::Listener, text};
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
-use serde_json::{Value, json};
+use serde_json::Value;
 
 /// Time for what happens soon on an idle machine.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -161,22 +161,6 @@ fn the_events_of_send_have_both_ends() {
 }
 
 #[test]
-fn the_events_of_cbr_have_a_stream_for_each_run() {
-    let args = ["cbr", "--rate", "100k,200k", "--size", "200", "-t", "2", "--json"];
-    let live = Live::start(&args);
-    let events = live.events();
-    let (result, _) = live.end();
-    assert_eq!(result["runs"].as_array().unwrap().len(), 2);
-    let history = events[0].1["streams"].as_array().unwrap().iter();
-    let names = history.chain(events.iter().filter(|(name, _)| name == "name").map(|(_, stream)| stream));
-    let names: Vec<&str> = names.map(|stream| stream["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["1: grid at 100 kbit/s, 200 B", "2: grid at 200 kbit/s, 200 B"]);
-    let rates = values(&events, "coarse", "received_rate_bps");
-    assert!((0.12e6..0.18e6).contains(&mean(&rates)), "{rates:?}");
-    ended(&events);
-}
-
-#[test]
 fn the_events_of_a_call_have_target_queue_and_decisions() {
     let listener =
         crate::common::process::Listener::of(&["call", "--listen", "127.0.0.1:0", "--once", "--json"]);
@@ -211,29 +195,6 @@ fn the_events_of_a_call_have_target_queue_and_decisions() {
     assert!(!first["cause"].as_str().unwrap().is_empty() && first["from_bps"] != first["to_bps"], "{first}");
     ended(&events);
     drop(listener);
-}
-
-#[test]
-fn pages_that_do_not_read_slow_nothing() {
-    let (live, address) = Live::recv(&[]);
-    let silent: Vec<TcpStream> = (0..8).map(|_| live.ask()).collect();
-    // The buffers of a connection hold a few MB: the history of each page is asked for again and again.
-    let output = run(&["send", &address, "-b", "2M", "-l", "1200", "-t", "6", "-P", "4", "--json"]);
-    let sent: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let began = Instant::now();
-    live.stop();
-    let (result, _) = live.end();
-    assert!(began.elapsed() < PATIENCE);
-    let runs = result["runs"].as_array().unwrap();
-    assert_eq!((runs.len(), sent["runs"].as_array().unwrap().len()), (4, 4));
-    for run in runs {
-        assert_eq!(
-            (&run["lost_packets"], run["received_packets"].as_u64()),
-            (&json!(0), Some(1250)),
-            "{run}"
-        );
-    }
-    drop(silent);
 }
 
 /// A folder with a program in place of `xdg-open`, which writes down how it was called.

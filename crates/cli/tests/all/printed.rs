@@ -12,7 +12,7 @@ use std::{
 
 use crate::{
     common::{
-        Folder, assert_measured, giusto, intervals_and_results, json, process::signal, run, text, total,
+        Folder, assert_measured, giusto, intervals_and_results, json, process::signal, run, skip, text, total,
     },
     habits::Receiver,
 };
@@ -98,23 +98,6 @@ fn csv_has_one_header_and_a_row_for_each_record() {
             assert!(["_bps", "_ms", "_us", "_basis"].iter().any(|unit| name.ends_with(unit)), "{name}");
         }
     }
-    for pair in [["--csv", "--json"], ["--json-lines", "--json"], ["--csv", "--json-lines"]] {
-        for args in [&["send", "127.0.0.1:9"][..], &["recv", "127.0.0.1:0"], &["cbr"]] {
-            assert_eq!(run(&[args, &pair[..]].concat()).status.code(), Some(2), "{args:?} {pair:?}");
-        }
-    }
-}
-
-#[test]
-fn json_holds_the_intervals_too() {
-    let receiver = Receiver::start("127.0.0.1:0", &["--once", "-J", "-i", "0.5"]);
-    let to = receiver.to();
-    let sent = json(&run(&["send", &to, "-b", "1M", "-t", "1.2", "-i", "0.5", "-J"]));
-    let received: Value = serde_json::from_str(&receiver.rest().0).unwrap();
-    for end in [sent, received] {
-        assert!(!end["intervals"].as_array().unwrap().is_empty(), "{end}");
-        assert_eq!(end["strategy"], "grid");
-    }
 }
 
 #[test]
@@ -198,8 +181,7 @@ fn an_interrupted_list_of_runs_is_printed() {
         }
     }
     if Command::new("iperf3").arg("--version").output().is_err() {
-        eprintln!("SKIPPED an_interrupted_list_of_runs_is_printed: iperf3 is not installed");
-        return;
+        return skip("an_interrupted_list_of_runs_is_printed", "iperf3 is not installed");
     }
     let mut cbr =
         giusto(&["cbr", "-b", "1M", "-l", "200", "-t", "1", "--repeat", "20", "--against", "iperf3"]);
@@ -242,31 +224,6 @@ fn a_second_interrupt_ends_at_once() {
 fn reports_that_cannot_be_written_fail_before_the_run() {
     let folder = tempfile::tempdir().unwrap();
     let directory = folder.path().to_str().unwrap();
-    let file = "../../scenarios/first.toml";
-    for args in [
-        &["demo", "--out", "/proc/demo.html"][..],
-        &["demo", "--out", directory],
-        &["demo", "--out", "/no/such/place/demo.html"],
-        &["cbr", "--out", "/proc/cbr.html"],
-        &["cbr", "--out", directory],
-        &["sim", file, "--out", "/proc"],
-        &["sim", file, "--out", "/proc/new"],
-        &["sim", file, "--out", "/dev/null"],
-        &["compare", "../../scenarios/media/compare.toml", "--out", "/proc"],
-        &["sweep", file, "--out", "/proc"],
-        &["reproduce", "shaper", "--out", "/proc/x.html"],
-        &["reproduce", "rrtcc", "--markdown", "/proc/x.md"],
-        &["reproduce", "rfc8867", "--out", "/proc"],
-        &["reproduce", "scream-lte", "--out", "/proc/x.html"],
-        &["man", "/proc/man"],
-    ] {
-        let output = run(args);
-        let message = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{args:?}: {message}");
-        // Nothing has been measured: there is no result.
-        assert!(output.stdout.is_empty(), "{args:?}: {}", text(&output.stdout));
-        assert_eq!(message.trim_end().lines().count(), 1, "{args:?}: {message}");
-    }
     // A file system that is read-only also for root.
     fs::write(folder.path().join("old.html"), "old").unwrap();
     let program = env!("CARGO_BIN_EXE_giusto");
@@ -284,7 +241,7 @@ fn reports_that_cannot_be_written_fail_before_the_run() {
                 assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
                 assert!(output.stdout.is_empty());
             }
-            _ => eprintln!("SKIPPED reports_that_cannot_be_written_fail_before_the_run: no mount namespace"),
+            _ => skip("reports_that_cannot_be_written_fail_before_the_run", "no mount namespace"),
         }
     }
 }

@@ -7,97 +7,30 @@ use std::{
 
 /// Crates, and their public types that are no values: state machines, handles, errors, places in a packet, and a plan that only its
 /// constructor makes.
-const NO_VALUES: [(&str, &[&str]); 5] = [
-    ("units", &["UnitError", "UnknownName"]),
+const NO_VALUES: [(&str, &str); 5] = [
+    ("units", "UnitError UnknownName"),
     (
         "pace",
-        &[
-            "AbsoluteTime",
-            "Bounded",
-            "BurstBoundError",
-            "BurstLimit",
-            "CyclePlan",
-            "DifferentialTime",
-            "Grid",
-            "Pacer",
-            "PlanError",
-            "Replay",
-            "SendCompare",
-            "SendSleep",
-            "Unpaced",
-            "WakePlanner",
-        ],
+        "AbsoluteTime Bounded BurstBoundError BurstLimit CyclePlan DifferentialTime Grid Pacer \
+         PlanError Replay SendCompare SendSleep Unpaced WakePlanner",
     ),
     (
         "rtp",
-        &[
-            "AbsSendTimeUnwrapper",
-            "Av1Error",
-            "ExtensionElement",
-            "ExtensionElements",
-            "ExtensionError",
-            "ExtensionWriter",
-            "FecError",
-            "H264Error",
-            "NtpShortUnwrapper",
-            "Packets",
-            "Parity",
-            "Reassembler",
-            "ReceptionTimeUnwrapper",
-            "RtcpError",
-            "RtpError",
-            "RtpExtension",
-            "RtpHeader",
-            "SequenceUnwrapper",
-            "TransportFeedbackEncoder",
-            "TransportFeedbackUnwrapper",
-            "VoiceError",
-            "Vp8Error",
-            "Vp9Error",
-        ],
+        "AbsSendTimeUnwrapper Av1Error ExtensionElement ExtensionElements ExtensionError \
+         ExtensionWriter FecError H264Error NtpShortUnwrapper Packets Parity Reassembler \
+         ReceptionTimeUnwrapper RtcpError RtpError RtpExtension RtpHeader SequenceUnwrapper \
+         TransportFeedbackEncoder TransportFeedbackUnwrapper VoiceError Vp8Error Vp9Error",
     ),
     (
         "measure",
-        &[
-            "ClockEstimator",
-            "DelayMeter",
-            "DelayTotals",
-            "ErrorHistogram",
-            "InterarrivalJitter",
-            "Playout",
-            "RateMeter",
-            "RateSeries",
-            "SequenceTracker",
-            "StreamMeter",
-        ],
+        "ClockEstimator DelayMeter DelayTotals ErrorHistogram InterarrivalJitter Playout \
+         RateMeter RateSeries SequenceTracker StreamMeter",
     ),
     (
         "congestion",
-        &[
-            "Algorithm",
-            "Bbr",
-            "ConfigError",
-            "Constant",
-            "ConstantError",
-            "Copa",
-            "DelayConfigError",
-            "Draft",
-            "Fixed",
-            "History",
-            "IncomingRate",
-            "InvalidConfig",
-            "Libwebrtc",
-            "Logged",
-            "Nada",
-            "ReceiveSide",
-            "Receiver",
-            "ReceiverDriven",
-            "ScreamD00",
-            "ScreamRfc8298",
-            "ScreamV2",
-            "Tempo",
-            "UnknownAlgorithm",
-        ],
+        "Algorithm Bbr ConfigError Constant ConstantError Copa DelayConfigError Draft Fixed \
+         History IncomingRate InvalidConfig Libwebrtc Logged Nada ReceiveSide Receiver \
+         ReceiverDriven ScreamD00 ScreamRfc8298 ScreamV2 Tempo UnknownAlgorithm",
     ),
 ];
 /// Values that borrow their contents, so that they can only be written.
@@ -156,7 +89,7 @@ fn serde_covers_every_public_value_type() {
         }
         others.sort();
         others.dedup();
-        assert_eq!(others, expected, "{name}: derive serde, or add them to NO_VALUES");
+        assert_eq!(others.join(" "), expected, "{name}: derive serde, or add them to NO_VALUES");
         assert!(values > 5, "{name}: {values}");
     }
 }

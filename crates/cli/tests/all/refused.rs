@@ -215,6 +215,11 @@ const ALWAYS: &str = r#"
     sim first --out keys => this is a file: give a folder
     sim s.toml --out s.toml => this file is in use twice
     sim s.toml --trace csv => --out
+    compare compare --controller gcc:libwebrct => unknown controller "gcc:libwebrct": did you mean "gcc:libwebrtc"? expected one of fixed, gcc:libwebrtc
+    compare compare --controller fixed,fixed => fixed is given twice: leave one out
+    compare compare --flow noise => error: --flow noise: no such flow is of kind media: known are
+    compare s.toml => error: s: no flow has a controller that can be chosen: compare a scenario with a flow of kind media
+    compare s.toml --set wire.rate=fast => error: s.toml: --set wire.rate=fast
     compare compare --out /proc => /proc
     sweep first --out /proc => /proc
     reproduce shaper --out /proc/x.html => /proc/x.html
