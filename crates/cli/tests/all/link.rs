@@ -9,8 +9,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::common::{Folder, namespace::in_namespace, process::Running, text};
-use serde_json::Value;
+use crate::common::{
+    Folder, assert_has, count, namespace::in_namespace, number, process::Running, skip, text,
+};
+use serde_json::{Value, json};
 use socket2::{Domain, Protocol, Socket, Type};
 
 /// Far above any delay of a busy machine.
@@ -130,7 +132,7 @@ fn installed(test: &str, program: &str) -> bool {
     let found = Command::new("sh").args(["-c", &format!("command -v {program}")]).output();
     let found = found.is_ok_and(|output| output.status.success());
     if !found {
-        eprintln!("SKIPPED {test}: {program} is not installed");
+        skip(test, &format!("{program} is not installed"));
     }
     found
 }
@@ -153,12 +155,9 @@ fn a_ping_takes_twice_the_delay_and_nothing_else_crosses() {
         assert_eq!(status, 0, "{result}");
         // No router solicitations, no multicast: the links carried the requests and the replies.
         for flow in result["flows"].as_array().unwrap() {
-            assert_eq!(
-                (&flow["sent_packets"], &flow["received_packets"]),
-                (&packets.into(), &packets.into())
-            );
+            assert_has(flow, &json!({ "sent_packets": packets, "received_packets": packets }));
         }
-        assert!(result["real_time"]["lateness_us"]["p50"].as_f64().unwrap() >= 0.0, "{result}");
+        assert!(number(&result["real_time"]["lateness_us"]["p50"]) >= 0.0, "{result}");
         assert_eq!(result["command"]["was_ended"], true);
         // Before the media nothing crosses the links; what comes behind the first packet of RTP does.
         let link = Link::start(&folder, &["--start-with-media"], &["sleep", "60"]);
@@ -199,29 +198,16 @@ fn the_only_way_out_leads_across_the_link() {
         // The loopback interface and the device.
         assert_eq!(link.wait_for("2").trim(), "2");
         assert_eq!(ping(NEAR.into(), 2, 56).len(), 0);
-        let outside = run(
-            &folder,
-            &[
-                "--json",
-                "--",
-                "sh",
-                "-c",
-                &format!(
-                    "{} send 127.0.0.1:{target} --one-way --raw --count 5 --rate 100k --size 100 >&2; \
-             {} send $GIUSTO_FAR:{} --one-way --raw --count 5 --rate 100k --size 100 >&2; true",
-                    env!("CARGO_BIN_EXE_giusto"),
-                    env!("CARGO_BIN_EXE_giusto"),
-                    silent.local_addr().unwrap().port()
-                ),
-            ],
-        );
+        let (giusto, port) = (env!("CARGO_BIN_EXE_giusto"), silent.local_addr().unwrap().port());
+        let few = "--one-way --raw --count 5 --rate 100k --size 100 >&2";
+        let script =
+            format!("{giusto} send 127.0.0.1:{target} {few}; {giusto} send $GIUSTO_FAR:{port} {few}; true");
+        let outside = run(&folder, &["--json", "--", "sh", "-c", &script]);
         let (result, _) = ended(&outside);
         let forward = &result["flows"][0];
-        assert!(forward["sent_packets"].as_u64().unwrap() >= 5, "{result}");
-        assert_eq!(
-            (&forward["received_packets"], &result["links"][0]["lost_packets"]),
-            (&0.into(), &forward["sent_packets"])
-        );
+        assert!(count(&forward["sent_packets"]) >= 5, "{result}");
+        assert_eq!(forward["received_packets"], 0, "{result}");
+        assert_eq!(result["links"][0]["lost_packets"], forward["sent_packets"], "{result}");
         assert!(silent.recv(&mut [0; 100]).is_err());
         // The second link had another device: the first one is still there.
         assert_eq!(result["far"][0], "198.18.1.1");
@@ -245,11 +231,8 @@ fn the_exit_status_is_that_of_the_command() {
         }
         let missing = run(&folder, &["--", "/no/such/program"]);
         assert_eq!(missing.status.code(), Some(2));
-        assert!(
-            text(&missing.stderr).contains("cannot start \"/no/such/program\""),
-            "{}",
-            text(&missing.stderr)
-        );
+        let said = text(&missing.stderr);
+        assert!(said.contains("cannot start \"/no/such/program\""), "{said}");
     });
 }
 
@@ -415,12 +398,10 @@ fn without_rights_the_far_side_is_a_namespace_too() {
         };
         let giusto = env!("CARGO_BIN_EXE_giusto");
         if !nobody(giusto).arg("--version").output().unwrap().status.success() {
-            eprintln!("SKIPPED link: user namespace: another user cannot run the program");
-            return;
+            return skip("link: user namespace", "another user cannot run the program");
         }
         if !nobody("test").args(["-w", "/dev/net/tun"]).status().unwrap().success() {
-            eprintln!("SKIPPED link: user namespace: another user cannot open /dev/net/tun");
-            return;
+            return skip("link: user namespace", "another user cannot open /dev/net/tun");
         }
         let mut link = nobody(giusto);
         link.args(["link", "s.toml", "--json", "--max-lateness", "10s", "--far"]);
@@ -429,8 +410,7 @@ fn without_rights_the_far_side_is_a_namespace_too() {
         link.args(["--", "sh", "-c", &format!("{giusto} {send}")]);
         let output = link.current_dir(folder.0.path()).stdin(Stdio::null()).output().unwrap();
         if text(&output.stderr).contains("cannot make a user namespace") {
-            eprintln!("SKIPPED link: user namespace: the kernel does not permit them");
-            return;
+            return skip("link: user namespace", "the kernel does not permit them");
         }
         let (result, status) = ended(&output);
         // 3: the sender's or the receiver's machine was overloaded.
@@ -559,10 +539,8 @@ fn corrupted_packets_are_discarded_by_the_kernel() {
             assert!(matches!(status, 0 | 3), "{result}");
             let received = receiver.join().unwrap();
             let (link, flow) = (&result["links"][0], &result["flows"][0]);
-            assert_eq!(
-                (&link["dropped_packets"], &link["delivered_packets"]),
-                (&0.into(), &link["offered_packets"])
-            );
+            let offered = &link["offered_packets"];
+            assert_has(link, &json!({ "dropped_packets": 0, "delivered_packets": offered }));
             assert_eq!(link["corrupted_packets"], flow["lost_packets"], "{result}");
             assert_eq!(flow["received_packets"].as_u64().unwrap(), received, "{result}");
             received

@@ -5,9 +5,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::common::{Folder, json, text};
+use crate::common::{Folder, assert_has, count, json, text};
 use giusto::{run, scenario::Scenario};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// A valid scenario; each invalid one is made of it.
 pub(crate) const GOOD: &str = r#"duration = "2 s"
@@ -134,13 +134,12 @@ fn time_to_rate_needs_a_rate_and_only_media_have_frames() {
         "{GOOD}[[expect]]\nflow = \"voice\"\nmetric = \"time-to-rate\"\nrate = \"64 kbit/s\"\nmin = \"0.5 s\"\nmax = \"0.5 s\"\n"
     );
     let result = json(&Folder::with(&text).run(&["sim", "s.toml", "--json"]));
-    assert_eq!((&result["checks"][0]["value"], &result["checks"][0]["unit"]), (&500.0.into(), &"ms".into()));
-    assert_eq!(result["checks"][0]["name"], "flow voice: time-to-rate of 64 kbit/s");
-    let never = json(
-        &Folder::with(&text.replace("= \"64 kbit/s\"\nmin", "= \"65 kbit/s\"\nmin"))
-            .run(&["sim", "s.toml", "--json"]),
-    );
-    assert_eq!((&never["checks"][0]["value"], &never["checks"][0]["passed"]), (&Value::Null, &false.into()));
+    let name = "flow voice: time-to-rate of 64 kbit/s";
+    assert_has(&result["checks"][0], &json!({ "value": 500.0, "unit": "ms", "name": name }));
+    let never = Folder::with(&text.replace("= \"64 kbit/s\"\nmin", "= \"65 kbit/s\"\nmin"));
+    let output = never.run(&["sim", "s.toml", "--json"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert_has(&json(&output)["checks"][0], &json!({ "value": null, "passed": false }));
     assert_eq!(result["flows"][0].get("frames"), None);
 }
 
@@ -233,44 +232,24 @@ fn the_json_has_the_promised_fields() {
     assert!(result["wall_s"].as_f64().unwrap() > 0.0);
     // 40 packets a second for 2 s.
     let flow = &result["flows"][0];
-    assert_eq!(
-        (&flow["id"], &flow["kind"], &flow["controller"]),
-        (&"voice".into(), &"cbr".into(), &Value::Null)
+    assert_has(
+        flow,
+        &json!({ "id": "voice", "kind": "cbr", "controller": null, "sent_rate_bps": 64_000.0, "loss_ratio": 0.0,
+            "lost_packets": 0, "duplicate_packets": 0, "goodput_bps": null, "path": ["wire"] }),
     );
-    assert_eq!(flow["sent_rate_bps"], 64_000.0);
-    assert_eq!((&flow["loss_ratio"], &flow["queue_delay_ms"]["p50"]), (&0.0.into(), &0.0.into()));
+    assert_eq!(flow["queue_delay_ms"]["p50"], 0.0);
     assert_eq!(flow["delay_ms"]["p95"], flow["delay_ms"]["max"]);
-    assert_eq!((&flow["lost_packets"], &flow["duplicate_packets"]), (&0.into(), &0.into()));
-    assert_eq!((&flow["goodput_bps"], &flow["path"]), (&Value::Null, &serde_json::json!(["wire"])));
     assert_eq!(result["timeline"], Value::Null);
-    let link = &result["links"][0];
-    assert_eq!(
-        (&link["id"], &link["offered_packets"], &link["delivered_packets"]),
-        (&"wire".into(), &80.into(), &80.into())
+    assert_has(
+        &result["links"][0],
+        &json!({ "id": "wire", "offered_packets": 80, "delivered_packets": 80, "dropped_packets": 0, "marked_packets": 0,
+            "in_flight_packets": 0, "utilisation_ratio": 0.064 }),
     );
-    assert_eq!(
-        (&link["dropped_packets"], &link["marked_packets"], &link["in_flight_packets"]),
-        (&0.into(), &0.into(), &0.into())
-    );
-    assert_eq!(link["utilisation_ratio"], 0.064);
-    let check = &result["checks"][0];
-    assert_eq!(check["name"], "link wire: utilisation");
-    assert_eq!(
-        (&check["passed"], &check["value"], &check["bound"]),
-        (&true.into(), &0.064.into(), &"0.05 to 0.1".into())
+    assert_has(
+        &result["checks"][0],
+        &json!({ "name": "link wire: utilisation", "passed": true, "value": 0.064, "bound": "0.05 to 0.1" }),
     );
     assert!(result["events"].as_u64().unwrap() > 80);
-}
-
-#[test]
-fn an_expectation_that_is_not_met_ends_with_1_and_says_so() {
-    let folder = Folder::with(&format!(
-        "{GOOD}[[expect]]\nflow = \"voice\"\nmetric = \"delay-max\"\nmin = \"30 ms\"\n"
-    ));
-    let output = folder.run(&["sim", "s.toml"]);
-    assert_eq!(output.status.code(), Some(1));
-    let shown = text(&output.stdout);
-    assert!(shown.contains("✗ flow voice: delay-max: 21.6 ms, NOT MET: expected at least 30 ms"), "{shown}");
 }
 
 #[test]
@@ -329,34 +308,19 @@ fn a_scenario_comes_from_standard_input() {
 }
 
 #[test]
-fn an_unwritable_directory_is_reported_and_no_partial_file_remains() {
+fn an_unwritable_result_is_reported_and_no_partial_file_remains() {
     let folder = Folder::with(GOOD);
     let out = |out: &str| folder.run(&["sim", "s.toml", "--trace", "csv", "--out", out]);
-    fs::write(folder.path("taken"), "").unwrap();
-    for (file, why) in [("taken", "this is a file: give a folder"), ("s.toml", "this file is in use twice")] {
-        let output = out(file);
-        assert_eq!(output.status.code(), Some(2));
-        assert!(text(&output.stderr).contains(why), "{}", text(&output.stderr));
-    }
     let output = out("new/folder");
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert!(folder.path("new/folder/result.json").is_file());
-    let output = out("/proc/giusto");
-    assert_eq!(output.status.code(), Some(2));
-    assert!(
-        text(&output.stderr).contains("/proc/giusto: cannot make the folder"),
-        "{}",
-        text(&output.stderr)
-    );
     // A directory of that name prevents the result.
     fs::create_dir_all(folder.path("out/result.json")).unwrap();
     let output = out("out");
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("this is a directory"), "{}", text(&output.stderr));
-    let mut left: Vec<_> =
-        fs::read_dir(folder.path("out")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    left.sort();
-    assert_eq!(left, ["result.json"]);
+    let left = fs::read_dir(folder.path("out")).unwrap().map(|entry| entry.unwrap().file_name());
+    assert_eq!(left.collect::<Vec<_>>(), ["result.json"]);
 }
 
 #[test]
@@ -373,8 +337,6 @@ fn out_writes_the_result_and_the_trace() {
     let trace = fs::read_to_string(folder.path("out/trace.csv")).unwrap();
     // A header, and four events of each packet: sent, queued, dequeued, delivered.
     assert_eq!(trace.lines().count(), 1 + 4 * 80);
-    let output = folder.run(&["sim", "s.toml", "--trace", "csv"]);
-    assert_eq!(output.status.code(), Some(2));
 }
 
 /// Three videos that never adapt over a link that carries them all, and a flow of another kind.
@@ -420,10 +382,8 @@ fn an_invalid_expectation_of_a_stream_is_refused_with_the_fix() {
     insta::assert_snapshot!(and("link = \"wire\"\nstream = \"left\"\nmetric = \"dropped\""), @r#"error: s.toml:+2: expect of link "wire": stream: links have no streams: remove it"#);
     let alone = STREAMS.replace("{ id = \"left\"", "#").replace("{ id = \"right\"", "#");
     let alone = alone.replace("1.2 Mbit/s", "400 kbit/s");
-    let message = complaint(
-        &format!("{alone}[[expect]]\nflow = \"call\"\nmetric = \"stream-fairness\"\nmin = 0\n"),
-        &[],
-    );
+    let fairness = "[[expect]]\nflow = \"call\"\nmetric = \"stream-fairness\"\nmin = 0\n";
+    let message = complaint(&format!("{alone}{fairness}"), &[]);
     assert!(message.contains("stream-fairness needs at least 2 videos, found 1"), "{message}");
 }
 
@@ -493,7 +453,7 @@ video = { model = "perfect", min = "600 kbit/s", max = "1 Mbit/s", start = "600 
     assert!(!enough.contains("call: video"), "{enough}");
     // A frame every 33 ms is encoded, or skipped; the last ones may be on their way.
     let stream = &json(&folder.run(&["sim", "s.toml", "--json"]))["flows"][0]["streams"][0];
-    let [frames, skipped] = ["frames", "skipped_frames"].map(|key| stream[key].as_u64().unwrap());
+    let [frames, skipped] = ["frames", "skipped_frames"].map(|key| count(&stream[key]));
     assert!(skipped > 20 && (135..=151).contains(&(frames + skipped)), "{frames} and {skipped}");
 }
 
@@ -524,17 +484,4 @@ fn every_scenario_of_the_project_meets_its_expectations() {
         })
         .collect();
     assert!(wrong.is_empty(), "{wrong:#?}");
-}
-
-#[test]
-fn a_queue_shorter_than_a_packet_is_noted_in_the_record_too() {
-    let folder = Folder::with(
-        "duration = \"5 s\"\n[[link]]\nid = \"wire\"\nfrom = \"a\"\nto = \"b\"\nrate = \"20 kbit/s\"\n\
-         [[flow]]\nid = \"own\"\nkind = \"cbr\"\nrate = \"10 kbit/s\"\nsize = \"751 B\"\n",
-    );
-    let output = folder.run(&["sim", "s.toml", "--json"]);
-    let notes = json(&output)["notes"].clone();
-    assert!(text(&output.stderr).contains(&format!("note: {}", notes[0].as_str().unwrap())), "{notes}");
-    let fits = json(&folder.run(&["sim", "s.toml", "--json", "--set", "own.size=750B"]));
-    assert!(fits.get("notes").is_none(), "{}", fits["notes"]);
 }

@@ -23,12 +23,9 @@ fn expectations_are_judged_where_varied_settings_are_as_in_the_file() {
     let folder = bounded(GOOD);
     let sweep = |more: &[&str]| {
         let output = folder.run(&[&["sweep", "s.toml", "--seeds", "1..3", "--json"], more].concat());
-        let passed = json(&output)["runs"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|run| run["result"]["checks"][0]["passed"].clone())
-            .collect::<Vec<_>>();
+        let result = json(&output);
+        let runs = result["runs"].as_array().unwrap().iter();
+        let passed: Vec<Value> = runs.map(|run| run["result"]["checks"][0]["passed"].clone()).collect();
         (output.status.code(), text(&output.stderr), passed)
     };
     // The file has no loss. Both settings of the sweep are recorded, and one is judged.
@@ -37,10 +34,8 @@ fn expectations_are_judged_where_varied_settings_are_as_in_the_file() {
         (status, passed),
         (Some(0), [[true; 3], [false; 3]].concat().into_iter().map(Value::from).collect())
     );
-    assert!(
-        message.contains("3 of 6 runs have other values and are not judged; 0 of these meet all"),
-        "{message}"
-    );
+    let others = "3 of 6 runs have other values and are not judged; 0 of these meet all";
+    assert!(message.contains(others), "{message}");
     assert!(message.contains("note: not judged in these runs: flow voice: loss\n"), "{message}");
     // One value for all runs is the value of this sweep, as with `giusto sim --set`.
     let (status, message, _) = sweep(&["--set", "wire.loss=1"]);
@@ -65,28 +60,6 @@ fn expectations_are_judged_where_varied_settings_are_as_in_the_file() {
     assert_eq!(cells, [["passed", "judged"], ["true", "true"], ["false", "false"]], "{rows}");
     let (status, message, _) = sweep(&[]);
     assert_eq!((status, message.contains("not judged")), (Some(0), false), "{message}");
-}
-
-#[test]
-fn a_sweep_names_failed_runs_and_the_command_that_repeats_each() {
-    let lossy = with("rate = \"1 Mbit/s\"\nloss = 1", "rate = \"1 Mbit/s\"");
-    let folder = bounded(&lossy);
-    let sweep = ["sweep", "s.toml", "--set", "wire.loss=0,0.05,1", "--seeds", "1..4", "--json"];
-    let output = folder.run(&sweep);
-    assert_eq!(output.status.code(), Some(1));
-    let result = json(&output);
-    assert_eq!(result["runs"].as_array().unwrap().len(), 12);
-    assert_eq!(result["summary"].as_array().unwrap().len(), 3);
-    assert_eq!(result["summary"][0]["loss_ratio"]["mean"], 0.0);
-    let message = text(&output.stderr);
-    assert!(
-        message
-            .contains("expectation not met: giusto sim s.toml --seed 4 --set wire.loss=1: flow voice: loss"),
-        "{message}"
-    );
-    assert!(!message.contains("wire.loss=0"), "{message}");
-    let alone = folder.run(&["sim", "s.toml", "--seed", "4", "--set", "wire.loss=1"]);
-    assert_eq!(alone.status.code(), Some(1));
 }
 
 #[test]
@@ -123,40 +96,35 @@ fn an_interrupted_sweep_keeps_finished_runs_and_resumes() {
     assert!(text(&changed.stderr).contains("as it was before it was changed"), "{}", text(&changed.stderr));
 }
 
+/// A run that failed is named with the command that repeats it.
 #[test]
 fn merged_shards_of_a_sweep_have_the_bytes_of_the_whole() {
+    const FAILED: &str =
+        "expectation not met: giusto sim s.toml --seed 4 --set wire.loss=1: flow voice: loss";
     let lossy = with("rate = \"1 Mbit/s\"\nloss = 1", "rate = \"1 Mbit/s\"");
     let folder = bounded(&lossy);
     let sweep = ["sweep", "s.toml", "--set", "wire.loss=0,0.05,1", "--seeds", "1..4", "--json"];
     let run = |more: &[&str]| folder.run(&[&sweep[..], more].concat());
-    let whole = json(&run(&["--out", "whole"]));
-    let bytes = |name: &str| fs::read(folder.path(name)).unwrap();
+    let output = run(&["--out", "whole"]);
+    let (whole, message) = (json(&output), text(&output.stderr));
+    assert!(output.status.code() == Some(1) && message.contains(FAILED), "{message}");
+    assert!(!message.contains("wire.loss=0"), "{message}");
+    let alone = folder.run(&["sim", "s.toml", "--seed", "4", "--set", "wire.loss=1"]);
+    assert_eq!(alone.status.code(), Some(1));
+    let lengths = ["runs", "summary"].map(|part| whole[part].as_array().unwrap().len());
+    assert_eq!((lengths, &whole["summary"][0]["loss_ratio"]["mean"]), ([12, 3], &0.0.into()));
     assert!(!folder.path("whole/part.json").exists());
-    for (index, jobs) in [("1", "1"), ("2", "2"), ("3", "3")] {
-        let part = json(&run(&[
-            "--out",
-            &format!("part-{index}"),
-            "--shard",
-            &format!("{index}/3"),
-            "--jobs",
-            jobs,
-        ]));
+    for index in ["1", "2", "3"] {
+        let (out, shard) = (format!("part-{index}"), format!("{index}/3"));
+        let part = json(&run(&["--out", &out, "--shard", &shard, "--jobs", index]));
         assert_eq!(part["runs"].as_array().unwrap().len(), 4);
     }
     let merge = |parts: &[&str]| folder.run(&[&["merge"], parts].concat());
-    let refused = merge(&["part-3", "part-1", "part-2", "--out", "./part-1"]);
-    assert_eq!(refused.status.code(), Some(2), "{}", text(&refused.stderr));
-    assert!(text(&refused.stderr).contains("./part-1: this is a part"), "{}", text(&refused.stderr));
     let output = merge(&["part-3", "part-1", "part-2", "--out", "merged", "--json"]);
     // A loss of 1 misses the expectation in every run.
-    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
     let message = text(&output.stderr);
+    assert!(output.status.code() == Some(1) && message.contains(FAILED), "{message}");
     assert!(message.contains("wrote merged/flows.csv\nwrote merged/links.csv\n"), "{message}");
-    assert!(
-        message
-            .contains("expectation not met: giusto sim s.toml --seed 4 --set wire.loss=1: flow voice: loss"),
-        "{message}"
-    );
     // All but the time that the runs took.
     let timeless = |mut sweep: Value| {
         for run in sweep["runs"].as_array_mut().unwrap() {
@@ -164,36 +132,25 @@ fn merged_shards_of_a_sweep_have_the_bytes_of_the_whole() {
         }
         sweep
     };
-    assert_eq!(timeless(json(&output)), timeless(whole.clone()));
+    assert_eq!(timeless(json(&output)), timeless(whole));
+    let bytes = |name: String| fs::read(folder.path(&name)).unwrap();
     for table in ["flows.csv", "links.csv"] {
-        assert_eq!(bytes(&format!("merged/{table}")), bytes(&format!("whole/{table}")));
+        assert_eq!(bytes(format!("merged/{table}")), bytes(format!("whole/{table}")));
     }
-    assert!(
-        text(&merge(&["part-1", "part-2", "part-3"]).stdout).contains("± is the 95 % confidence interval")
-    );
-
-    let complaint = |output: std::process::Output| {
-        assert_eq!(output.status.code(), Some(2));
-        let text = text(&output.stderr);
-        assert_eq!(text.lines().count(), 1, "{text}");
-        text
-    };
-    insta::assert_snapshot!(complaint(merge(&["part-1", "part-3"])), @"error: 1 of 3 shards are missing, the first is 2/3: add the folders of their parts");
-    insta::assert_snapshot!(complaint(merge(&["part-1", "part-1"])), @"error: part-1: shard 1/3 is in part-1 too: name each part once");
-    insta::assert_snapshot!(complaint(merge(&["part-1", "whole"])), @"error: whole: it has no part.json: finish the part with --resume; of a benchmark, name the files result.json");
-    insta::assert_snapshot!(complaint(merge(&["part-1", "s.toml"])), @"error: part-1 is a directory, as parts of a sweep are, s.toml is not: merge parts of one sweep or files of one benchmark");
-    insta::assert_snapshot!(complaint(run(&["--out", "part-1", "--shard", "2/3", "--resume"])), @r#"error: --out part-1/journal.jsonl: kept for "s, shard 1/3" by giusto 0.1.0: give another folder, or the same scenario and arguments"#);
-    assert!(complaint(run(&["--shard", "1/3"])).contains("--out"));
-    assert!(complaint(run(&["--shard", "0/3", "--out", "o"])).contains("\"0/3\" is not a shard: write i/n"));
-
-    // A part that was ended early is named, and continues.
-    let journal = folder.path("part-2/journal.jsonl");
-    let begun: Vec<String> =
-        fs::read_to_string(&journal).unwrap().lines().take(3).map(str::to_owned).collect();
-    fs::write(&journal, begun.join("\n") + "\n").unwrap();
-    let early = complaint(merge(&["part-1", "part-2", "part-3"]));
-    assert!(early.starts_with("error: part-2: 2 of its runs are missing, the first is seed "), "{early}");
-    run(&["--out", "part-2", "--shard", "2/3", "--resume"]);
-    let merged = json(&merge(&["part-1", "part-2", "part-3", "--json"]));
-    assert_eq!(timeless(merged), timeless(whole));
+    let shown = text(&merge(&["part-1", "part-2", "part-3"]).stdout);
+    assert!(shown.contains("± is the 95 % confidence interval"), "{shown}");
+    for (output, expected) in [
+        (merge(&["part-3", "part-1", "part-2", "--out", "./part-1"]), "./part-1: this is a part"),
+        (merge(&["part-1", "part-3"]), "error: 1 of 3 shards are missing, the first is 2/3: add the folders"),
+        (
+            merge(&["part-1", "s.toml"]),
+            "error: part-1 is a directory, as parts of a sweep are, s.toml is not",
+        ),
+        (run(&["--out", "part-1", "--shard", "2/3", "--resume"]), "kept for \"s, shard 1/3\" by giusto"),
+        (run(&["--shard", "1/3"]), "--out"),
+    ] {
+        let message = text(&output.stderr);
+        assert_eq!((output.status.code(), message.lines().count()), (Some(2), 1), "{message}");
+        assert!(message.contains(expected), "{message}");
+    }
 }

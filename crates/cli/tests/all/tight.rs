@@ -8,13 +8,14 @@ use std::{
     time::Duration,
 };
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::common::{
-    Folder, assert_measured, assert_measured_text, giusto, json,
+    Folder, assert_has, assert_measured_text, count, giusto, json, measured,
     namespace::{Far, in_namespace, ip},
+    number,
     process::Listener,
-    run, text,
+    run, skip, text,
 };
 
 /// A socket, and its address.
@@ -53,10 +54,8 @@ fn a_file_is_sent_in_pieces_and_ends_the_stream() {
     // Behind a header of 40 bytes.
     let listener = Listener::start(&["127.0.0.1:0", "--once", "--json"]);
     let to = listener.address.to_string();
-    let output = folder.run(&["send", &to, "--size", "1040", "--payload-file", "payload", "--json"]);
-    let sent = json(&output);
-    assert_measured(output.status.code(), &sent);
-    assert_eq!(sent["sent_packets"], 3);
+    let send = ["send", &to, "--size", "1040", "--payload-file", "payload", "--json"];
+    assert_eq!(measured(&folder.run(&send))["sent_packets"], 3);
     assert_eq!(listener.result().0["received_packets"], 3);
 }
 
@@ -85,24 +84,15 @@ fn both_ends_take_their_parts_in_a_script() {
          [[part]]\ntime = \"100 ms\"\n\
          [[part]]\nwho = \"far\"\ntime = \"40 ms\"\nsize = \"60 B\"\nevery = \"20 ms\"\n",
     );
-    for (role, count, size) in [("near", 5, 172), ("far", 2, 60)] {
+    for (role, packets, size) in [("near", 5, 172), ("far", 2, 60)] {
         let (receiver, to) = sink();
-        let output =
-            folder.run(&["send", &to, "--one-way", "--rtp", "--script", "s.toml", "--as", role, "--json"]);
-        let sent = json(&output);
-        assert_measured(output.status.code(), &sent);
-        assert_eq!(
-            (&sent["sent_packets"], sent["strategy"].as_str()),
-            (&Value::from(count), Some("recorded"))
-        );
-        let lengths: Vec<usize> = datagrams(&receiver)
-            .iter()
-            .map(Vec::len)
-            .filter(|&length| length != 28 && length < 200)
-            .collect();
-        assert_eq!(lengths.iter().filter(|&&length| length == size).count(), count as usize, "{lengths:?}");
+        let send = ["send", &to, "--one-way", "--rtp", "--script", "s.toml", "--as", role, "--json"];
+        let sent = measured(&folder.run(&send));
+        assert_has(&sent, &json!({ "sent_packets": packets, "strategy": "recorded" }));
+        let all = datagrams(&receiver);
+        assert_eq!(all.iter().filter(|datagram| datagram.len() == size).count(), packets, "{}", all.len());
         // The far end begins after 200 ms; it does not wait for anybody.
-        let duration = sent["duration_s"].as_f64().unwrap();
+        let duration = number(&sent["duration_s"]);
         let (least, most) = if role == "near" { (0.08, 0.2) } else { (0.22, f64::INFINITY) };
         assert!(duration >= least && duration < most + 2.0, "{role}: {duration}");
     }
@@ -116,9 +106,9 @@ fn a_result_says_which_buffers_were_asked_for() {
         json(&run(&[&base, flags].concat()))["system"].clone()
     };
     let (default, small) = (system(&[]), system(&["-w", "60k"]));
-    assert_eq!(
-        (&default["send_buffer_asked_bytes"], &default["receive_buffer_asked_bytes"]),
-        (&1_000_000.into(), &4_000_000.into())
+    assert_has(
+        &default,
+        &json!({ "send_buffer_asked_bytes": 1_000_000, "receive_buffer_asked_bytes": 4_000_000 }),
     );
     for field in ["send_buffer", "receive_buffer"] {
         assert_eq!(small[format!("{field}_asked_bytes")], 60_000);
@@ -136,27 +126,16 @@ fn histograms_contain_every_datagram_and_only_if_asked() {
         (json(&output), listener.result().0)
     };
     let (sent, received) = exchange(&["--histogram"]);
-    let sum = |classes: &Value| {
-        classes.as_array().unwrap().iter().map(|class| class["count"].as_u64().unwrap()).sum::<u64>()
-    };
-    assert_eq!(sum(&sent["histograms"]["schedule_error_us"]), 100);
+    let sum = |classes: &[Value]| classes.iter().map(|class| count(&class["count"])).sum::<u64>();
+    let classes = |of: &Value, what: &str| of["histograms"][what].as_array().unwrap().clone();
+    assert_eq!(sum(&classes(&sent, "schedule_error_us")), 100);
     // A gap lies between two datagrams.
-    assert_eq!(
-        sum(&received["histograms"]["gap_error_us"]),
-        received["received_packets"].as_u64().unwrap() - 1
-    );
-    let median = received["gap_error_us"]["p50"].as_f64().unwrap();
-    let mut below = 0;
-    let classes = received["histograms"]["gap_error_us"].as_array().unwrap();
-    let half = classes
-        .iter()
-        .find(|class| {
-            below += class["count"].as_u64().unwrap();
-            below * 2 >= sum(&received["histograms"]["gap_error_us"])
-        })
-        .unwrap();
-    let (from, to) = (half["from"].as_f64().unwrap(), half["below"].as_f64().unwrap());
-    assert!(from * 0.9 <= median && median <= to * 1.1, "{median}: {half}");
+    let gaps = classes(&received, "gap_error_us");
+    assert_eq!(sum(&gaps), count(&received["received_packets"]) - 1);
+    let median = number(&received["gap_error_us"]["p50"]);
+    let half = (1..=gaps.len()).find(|place| sum(&gaps[..*place]) * 2 >= sum(&gaps)).unwrap() - 1;
+    let (from, to) = (number(&gaps[half]["from"]), number(&gaps[half]["below"]));
+    assert!(from * 0.9 <= median && median <= to * 1.1, "{median}: {}", gaps[half]);
     let (sent, received) = exchange(&[]);
     assert_eq!((sent.get("histograms"), received.get("histograms")), (None, None));
 }
@@ -166,9 +145,7 @@ fn without_fq_the_program_paces_and_the_result_says_why() {
     in_namespace("--pace kernel without fq", 65_536, || {
         let (receiver, to) = sink();
         let base = ["send", &to, "--one-way", "--raw", "-b", "1M", "--count", "20"];
-        let output = run(&[&base[..], &["--pace", "kernel", "--json"]].concat());
-        let sent = json(&output);
-        assert_measured(output.status.code(), &sent);
+        let sent = measured(&run(&[&base[..], &["--pace", "kernel", "--json"]].concat()));
         let said = sent["system"]["departures"].as_str().unwrap();
         assert_eq!(said, "program: lo has noqueue, not fq or etf (tc qdisc replace dev lo root fq)");
         assert!(sent["schedule_error_us"]["p50"].is_f64(), "the program knows when it sent");
@@ -185,9 +162,7 @@ fn the_result_says_who_stamped_departures_and_arrivals() {
         let far = Far::behind(1500);
         let listener = far.listener(&["recv", "10.9.0.2:5005", "--json"]);
         let send = ["send", "10.9.0.2:5005", "-b", "1M", "-t", "1.5"];
-        let output = run(&[&send[..], &["--json"]].concat());
-        let sent = json(&output);
-        assert_measured(output.status.code(), &sent);
+        let sent = measured(&run(&[&send[..], &["--json"]].concat()));
         let by = [&sent["system"]["departure_timestamps"], &sent["system"]["receive_timestamps"]];
         assert_eq!(by, ["kernel", "kernel"]);
         assert_eq!(sent["system"]["far_receive_timestamps"], "kernel", "as the receiver reports");
@@ -209,19 +184,15 @@ fn with_fq_the_kernel_sends_on_time() {
         let far = Far::behind(1500);
         let tc = |words: &str| Command::new("tc").args(words.split(' ')).output();
         if !tc("qdisc replace dev near root fq").is_ok_and(|made| made.status.success()) {
-            return eprintln!("SKIPPED {name}: the kernel has no fq, or tc is missing");
+            return skip(name, "the kernel has no fq, or tc is missing");
         }
         let listener = far.listener(&["recv", "10.9.0.2:5005", "--once", "--json"]);
         thread::sleep(Duration::from_millis(100));
-        let output = run(&["send", "10.9.0.2:5005", "-b", "4M", "-t", "2", "--pace", "kernel", "--json"]);
-        let sent = json(&output);
-        assert_measured(output.status.code(), &sent);
+        let sent =
+            measured(&run(&["send", "10.9.0.2:5005", "-b", "4M", "-t", "2", "--pace", "kernel", "--json"]));
         assert_eq!(sent["system"]["departures"], "kernel (fq)");
-        assert_eq!(
-            sent["schedule_error_us"]["p50"],
-            Value::Null,
-            "the program does not know when the kernel sent"
-        );
+        // The program does not know when the kernel sent.
+        assert_eq!(sent["schedule_error_us"]["p50"], Value::Null);
         let (received, _) = listener.result();
         assert_eq!(received["lost_packets"], 0, "{received}");
         // Two in each batch are handed over ahead of their times: most wait for them in fq.
@@ -247,7 +218,7 @@ fn with_etf_the_kernel_sends_what_is_not_late() {
         let tc = |words: &str| Command::new("tc").args(words.split(' ')).output();
         let etf = "qdisc replace dev near root etf clockid CLOCK_TAI delta 500000 skip_sock_check";
         if !tc(etf).is_ok_and(|made| made.status.success()) {
-            return eprintln!("SKIPPED {name}: the kernel has no etf, or tc is missing");
+            return skip(name, "the kernel has no etf, or tc is missing");
         }
         let words =
             ["send", "10.9.0.2:5005", "--one-way", "-b", "4M", "-t", "2", "--pace", "kernel", "--json"];
@@ -265,25 +236,18 @@ fn with_etf_the_kernel_sends_what_is_not_late() {
 fn tcp_load_is_what_the_far_end_received() {
     let listener = Listener::start(&["127.0.0.1:0", "--accept", "tcp", "--once", "--json"]);
     let to = listener.address.to_string();
-    let output = run(&["send", &to, "--protocol", "tcp", "-t", "1", "-i", "0.2", "--json"]);
-    let sent = json(&output);
-    assert_measured(output.status.code(), &sent);
-    let received = sent["received_bytes"].as_u64().unwrap();
+    let sent = measured(&run(&["send", &to, "--protocol", "tcp", "-t", "1", "-i", "0.2", "--json"]));
+    let received = count(&sent["received_bytes"]);
     assert!(received > 1_000_000, "{sent}");
     let (served, _) = listener.result();
     assert_eq!(served["connections"][0]["received_bytes"].as_u64(), Some(received));
     // What was acknowledged while it sent: at most all, and nearly all, because few buffers fit into loopback.
-    let acknowledged = sent["rate_bps"].as_f64().unwrap() * sent["duration_s"].as_f64().unwrap() / 8.0;
+    let acknowledged = number(&sent["rate_bps"]) * number(&sent["duration_s"]) / 8.0;
     assert!(acknowledged <= received as f64 + 16.0 && acknowledged > received as f64 * 0.5, "{sent}");
     let intervals = sent["intervals"].as_array().unwrap();
     assert!((3..=6).contains(&intervals.len()), "{sent}");
-    let sum: f64 = intervals
-        .iter()
-        .map(|one| {
-            let length = one["end_s"].as_f64().unwrap() - one["start_s"].as_f64().unwrap();
-            one["rate_bps"].as_f64().unwrap() * length / 8.0
-        })
-        .sum();
+    let length = |one: &Value| number(&one["end_s"]) - number(&one["start_s"]);
+    let sum: f64 = intervals.iter().map(|one| number(&one["rate_bps"]) * length(one) / 8.0).sum();
     assert!((sum - acknowledged).abs() <= acknowledged * 1e-6 + 16.0, "{sum} {acknowledged}");
     assert!(sent["rtt_min_ms"].as_f64().unwrap() > 0.0);
     assert_eq!(sent["responsiveness"], Value::Null);
@@ -360,27 +324,20 @@ fn resent_segments() -> u64 {
 fn a_long_queue_makes_a_path_unresponsive_under_load() {
     in_namespace("--under-load", 65_536, || {
         let far = Far::behind(1500);
-        let tbf = [
-            "qdisc", "add", "dev", "near", "root", "tbf", "rate", "20mbit", "burst", "10k", "latency",
-            "150ms",
-        ];
-        if !Command::new("tc").args(tbf).output().is_ok_and(|tbf| tbf.status.success()) {
-            let _ =
-                writeln!(std::io::stderr(), "SKIPPED --under-load: the kernel has no tbf, or tc is missing");
-            return;
+        let tbf = "qdisc add dev near root tbf rate 20mbit burst 10k latency 150ms";
+        if !Command::new("tc").args(tbf.split(' ')).output().is_ok_and(|tbf| tbf.status.success()) {
+            return skip("--under-load", "the kernel has no tbf, or tc is missing");
         }
         let _listener = far.listener(&["recv", "10.9.0.2:5005", "--accept", "tcp"]);
         let before = resent_segments();
         let args =
             ["send", "10.9.0.2:5005", "--protocol", "tcp", "--under-load", "-P", "4", "-t", "5", "--json"];
-        let output = run(&args);
-        let sent = json(&output);
-        assert_measured(output.status.code(), &sent);
+        let sent = measured(&run(&args));
         // 20 Mbit/s with the headers of Ethernet, IPv4 and TCP with timestamps: 1448 of 1514 bytes.
-        let rate = sent["rate_bps"].as_f64().unwrap();
+        let rate = number(&sent["rate_bps"]);
         assert!(rate > 15e6 && rate < 20e6 * 1448.0 / 1514.0 * 1.03, "{rate}");
         let responsiveness = &sent["responsiveness"];
-        let figure = |name: &str| responsiveness[name].as_f64().unwrap_or_else(|| panic!("{name}: {sent}"));
+        let figure = |name: &str| number(&responsiveness[name]);
         // The queue holds 150 ms. The means count the first second too, in which it fills; without load a request takes 0.3 ms.
         for name in ["handshake_ms", "request_ms", "loaded_request_ms"] {
             assert!(figure(name) > 25.0, "{name}: {responsiveness}");
