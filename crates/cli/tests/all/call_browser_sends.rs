@@ -21,8 +21,7 @@ use crate::{
 fn called(test: &str, folder: &Folder, query: &str, flags: &[&str]) -> Option<Value> {
     let time: &[&str] = if flags.contains(&"-t") { &[] } else { &["-t", "6"] };
     let flags = [&["--json"], time, flags].concat();
-    let visit =
-        |profile: &str, page: &str| Visitor::with_camera(test, profile, &format!("{page}?auto{query}"));
+    let visit = |profile: &str, page: &str| Visitor::to(test, profile, &format!("{page}?auto{query}"));
     let (record, said) = with_webrtc::called(folder, &flags, visit)?;
     assert!(said.iter().any(|line| line.contains(" s: ") && line.contains("received ")), "{said:?}");
     Some(record)

@@ -4,6 +4,8 @@
 use std::path::Path;
 use std::{process::Command, time::Duration};
 
+#[cfg(feature = "voice")]
+use crate::common::number;
 use crate::{
     call_media::tiny,
     common::{
@@ -14,8 +16,6 @@ use crate::{
     },
 };
 use serde_json::Value;
-#[cfg(feature = "voice")]
-use {crate::common::key_file, crate::common::number};
 
 /// What a program of FFmpeg prints, which must find nothing wrong; `None` where it is missing.
 fn ffmpeg(program: &str, args: &[&str]) -> Option<String> {
@@ -132,58 +132,6 @@ fn voice_and_video_are_in_sync_although_video_is_late() {
         let offset = begins as f64 / 48_000.0 - (second as f64 + 0.5) - video[0];
         assert!(offset.abs() <= 0.02, "the tone of second {second} is {offset} s late");
     }
-}
-
-/// Two namespaces and a link of 2 Mbit/s between them: voice and picture cross it both ways, encrypted, and are saved in sync.
-#[cfg(all(feature = "voice", feature = "browser"))]
-#[test]
-fn voice_and_picture_cross_namespaces_encrypted() {
-    const TEST: &str = "voice_and_picture_cross_namespaces_encrypted";
-    crate::common::namespace::in_namespace(TEST, 1500, || {
-        let folder = Folder::with(
-            r#"
-            duration = "20 s"
-            [[link]]
-            id = "path"
-            from = "near"
-            to = "far"
-            rate = "2 Mbit/s"
-            delay = "20 ms"
-            reverse = { rate = "2 Mbit/s", delay = "20 ms" }
-            "#,
-        );
-        beeps(&folder.path("beeps.wav"));
-        std::fs::write(folder.path("key"), key_file("11")).unwrap();
-        let (home, giusto) = (folder.path("").display().to_string(), env!("CARGO_BIN_EXE_giusto"));
-        let film = tiny("ivf").canonicalize().unwrap().display().to_string();
-        let far = format!(
-            "cd {home}; exec {giusto} call --listen $GIUSTO_FAR:9000 --once --srtp --key-file key --json --save saved.webm \
-             --media {film} --voice beeps.wav >heard"
-        );
-        let near = format!(
-            "cd {home}; exec {giusto} call $GIUSTO_FAR:9000 --srtp --key-file key --json --bidir --save back.webm \
-             --media {film} --voice beeps.wav -t 4 >sent"
-        );
-        let scenario = folder.path("s.toml").display().to_string();
-        let output = run(&["link", &scenario, "--start-with-media", "--far", &far, "--", "sh", "-c", &near]);
-        assert!(matches!(output.status.code(), Some(0 | 3)), "{}", text(&output.stderr));
-        let read = |name: &str| -> Value {
-            serde_json::from_slice(&std::fs::read(folder.path(name)).unwrap()).unwrap()
-        };
-        let (sent, heard) = (read("sent"), read("heard"));
-        for record in [&sent, &heard] {
-            assert_eq!(record["call"]["protection"], "srtp", "{record}");
-        }
-        for (record, name) in [(&heard, "saved.webm"), (&sent, "back.webm")] {
-            let saved = &record["call"]["saved"];
-            assert!((40..=62).contains(&count(&saved["frames"])), "{name}: {saved}");
-            assert!(count(&saved["audio_frames"]) > 100 && saved["damaged_frames"] == 0, "{name}: {saved}");
-            let path = folder.path(name).display().to_string();
-            let (Some(video), Some(audio)) = (times(&path, "v:0"), times(&path, "a:0")) else { return };
-            let offset = video[0] - (audio[0] + 0.0065);
-            assert!(offset.abs() <= 0.02, "{name}: {offset} s: {:?} {:?}", &video[..3], &audio[..3]);
-        }
-    });
 }
 
 /// The record of a listener to a voice that was made here, with media between them as `path` passes them.

@@ -1,19 +1,15 @@
 //! `lab/kernel_parity.py`: TCP of this kernel across `giusto link` against the simulator. docs/reproduce/kernel-parity.md has more links.
 
-use std::{fs, io::Write, process::Command};
+use std::{fs, process::Command};
 
-use crate::common::text;
+use crate::common::{skip, text};
 
 /// The status of the script where it cannot make namespaces.
 const SKIPPED: i32 = 77;
 
 #[test]
 fn linux_tcp_has_the_goodput_of_the_simulator() {
-    let name = "kernel parity";
-    let skip = |why: &str| {
-        // Also where the output of tests is captured.
-        let _ = writeln!(std::io::stderr(), "SKIPPED {name}: {why}");
-    };
+    let skip = |why: &str| skip("kernel parity", why);
     let folder = tempfile::tempdir().unwrap();
     let mut script = Command::new("python3");
     script.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../../lab/kernel_parity.py"));

@@ -2,12 +2,11 @@
 
 use std::{
     env, fs,
-    io::Write,
     path::{Path, PathBuf},
     process::Command,
 };
 
-use crate::common::{Folder, giusto, namespace::in_namespace, text};
+use crate::common::{Folder, count, namespace::in_namespace, run, skip, text};
 use serde_json::Value;
 
 const TEST: &str = "two_chromiums_hold_a_call_across_the_link";
@@ -22,31 +21,25 @@ fn two_chromiums_hold_a_call_across_the_link() {
         let folder = Folder::with("");
         let script = |name: &str| tools.join(name).display().to_string();
         let shared = folder.path("").display().to_string();
-        let end = [shared.as_str(), "--seconds", SECONDS];
-        let far = format!("exec {python} {} {}", script("far.py"), end.join(" "));
-        let scenario = script("call.toml");
+        let far = format!("exec {python} {} {shared} --seconds {SECONDS}", script("far.py"));
+        let (scenario, near) = (script("call.toml"), script("near.py"));
         let out = folder.path("link").display().to_string();
         let link =
             ["link", &scenario, "--max-lateness", "10s", "--out", &out, "--set", "warmup=0s", "--far", &far];
-        let near = script("near.py");
-        let near = [&["--", python.as_str(), &near], end.as_slice()].concat();
-        let output = giusto(&[link.as_slice(), &near].concat()).output().unwrap();
+        let near = ["--", &python, &near, &shared, "--seconds", SECONDS];
+        let output = run(&[&link[..], &near].concat());
         let printed = text(&output.stderr);
         assert_eq!(output.status.code(), Some(0), "{printed}");
 
         let record: Value =
             serde_json::from_slice(&fs::read(folder.path("link/result.json")).unwrap()).unwrap();
         let (near, far) = (last(&folder.path("near.jsonl")), last(&folder.path("far.jsonl")));
-        assert_eq!(
-            (&near["state"], &far["state"]),
-            (&"connected".into(), &"connected".into()),
-            "{near} {far}"
-        );
+        assert!(near["state"] == "connected" && far["state"] == "connected", "{near} {far}");
 
         // The camera gives 20 frames a second.
-        let decoded = far["inbound-rtp:video"]["framesDecoded"].as_u64().unwrap();
+        let decoded = count(&far["inbound-rtp:video"]["framesDecoded"]);
         assert!((10..=200).contains(&decoded), "{far}");
-        let encoded = near["outbound-rtp:video"]["framesEncoded"].as_u64().unwrap();
+        let encoded = count(&near["outbound-rtp:video"]["framesEncoded"]);
         assert!(decoded <= encoded + 20, "{near} {far}");
 
         // Chromium counts datagrams, the link IP packets: 28 bytes more in each. The sender hangs up after its last sample; what it
@@ -59,10 +52,10 @@ fn two_chromiums_hold_a_call_across_the_link() {
         let (bytes, packets) = (sum(&link["transmitted_bytes"]), sum(&link["transmitted_packets"]));
         let counters = bottleneck(&record["links"]);
         let [delivered, in_flight] =
-            ["delivered_packets", "in_flight_packets"].map(|name| counters[name].as_u64().unwrap());
+            ["delivered_packets", "in_flight_packets"].map(|name| count(&counters[name]));
         assert!((delivered..=delivered + in_flight).contains(&packets), "{packets} {counters}");
         let counted = |end: &Value, way: &str| {
-            let of = |what: &str| end["transport"][format!("{what}{way}")].as_u64().unwrap();
+            let of = |what: &str| count(&end["transport"][format!("{what}{way}")]);
             (of("bytes") + 28 * of("packets"), of("packets"))
         };
         let (sent, received) = (counted(&near, "Sent"), counted(&far, "Received"));
@@ -97,7 +90,6 @@ fn installed() -> Option<String> {
         }
         () => return Some(python),
     };
-    // Also where the output of tests is captured.
-    let _ = writeln!(std::io::stderr(), "SKIPPED {TEST}: {missing}");
+    skip(TEST, &missing);
     None
 }

@@ -1,7 +1,6 @@
 //! `giusto cbr` and `giusto call` beside twelve threads that never sleep.
 
 use std::{
-    io::Write,
     sync::{
         Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
@@ -10,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::common::{giusto, json, text};
+use crate::common::{count, finished, number, process::Listener, run, skip};
 use serde_json::Value;
 
 /// 2 s at 10 Mbit/s in datagrams of 200 B.
@@ -19,7 +18,7 @@ const PLANNED: u64 = 12_500;
 /// The load of the test delays a thread that only sleeps by less. Where it is delayed more, others load the machine, too: no program
 /// can keep a rate there, and the run is not judged.
 const LONGEST_DELAY: Duration = Duration::from_millis(50);
-const RUNS: usize = 8;
+const RUNS: usize = 6;
 
 /// Raises the flag when it is dropped, also by a panic, so that the threads end with the test.
 struct Load<'a>(&'a AtomicBool);
@@ -56,7 +55,7 @@ fn beside_busy_loops<R>(run: impl FnOnce(&AtomicU64) -> R) -> R {
     })
 }
 
-/// The results of `measure`, at most eight times, where the load of the test alone delayed the control: three, or `None`.
+/// The results of `measure`, at most six times, where the load of the test alone delayed the control: three, or `None`.
 fn three_undisturbed<R>(mut measure: impl FnMut() -> R) -> Option<[R; 3]> {
     let mut judged = Vec::new();
     beside_busy_loops(|delay| {
@@ -77,21 +76,17 @@ fn three_undisturbed<R>(mut measure: impl FnMut() -> R) -> Option<[R; 3]> {
 #[test]
 fn the_rate_holds_beside_twelve_busy_loops() {
     let runs = three_undisturbed(|| {
-        let output = giusto(&ARGS).output().unwrap();
-        // 3: measured, but this machine was overloaded.
-        assert!(matches!(output.status.code(), Some(0 | 3)), "{}", text(&output.stderr));
-        let run = json(&output)["runs"][0].clone();
+        let run = finished(&run(&ARGS))["runs"][0].clone();
         (received(&run), run)
     });
     let Some(mut judged) = runs else {
-        let _ = writeln!(std::io::stderr(), "SKIPPED the rate under load: other programs load this machine");
-        return;
+        return skip("the rate under load", "other programs load this machine");
     };
     judged.sort_by_key(|(received, _)| *received);
     let (received, run) = &judged[1];
     assert!((PLANNED * 995 / 1000..=PLANNED).contains(received), "{received} of {PLANNED}: {run}");
     // What is owed at the end may take 250 ms longer.
-    let rate = run["rx_rate_bps"].as_f64().unwrap() / 1e7;
+    let rate = number(&run["rx_rate_bps"]) / 1e7;
     assert!((0.88..1.02).contains(&rate), "{run}");
 }
 
@@ -99,28 +94,18 @@ fn the_rate_holds_beside_twelve_busy_loops() {
 #[test]
 fn a_call_goes_on_beside_twelve_busy_loops() {
     let call = || {
-        let listener =
-            crate::common::process::Listener::of(&["call", "--listen", "127.0.0.1:0", "--once", "--json"]);
-        let to = listener.address.to_string();
-        let flags =
+        let listener = Listener::call(&[]);
+        let rate =
             ["--start-rate", "600k", "--max-rate", "600k", "--encoder", "perfect", "-t", "4", "--json"];
-        let output = giusto(&[&["call", &to][..], &flags].concat()).output().unwrap();
+        let sent = finished(&run(&[&["call", &listener.to()][..], &rate].concat()));
         let (listened, _) = listener.result();
-        let sent = json(&output);
-        assert!(matches!(output.status.code(), Some(0 | 3)), "{}", text(&output.stderr));
-        assert_eq!(
-            (&sent["call"]["error"], &listened["call"]["error"]),
-            (&Value::Null, &Value::Null),
-            "{sent}"
-        );
+        assert!(sent["call"]["error"].is_null() && listened["call"]["error"].is_null(), "{sent}");
         let flow = &listened["flows"][0];
         assert_eq!(flow["lost_packets"], 0, "{listened}");
-        let number = |value: &Value| value.as_f64().unwrap_or_else(|| panic!("no number in {listened}"));
         [number(&flow["received_rate_bps"]), number(&flow["frames"]), number(&flow["frame_delay_ms"]["p50"])]
     };
     let Some(mut judged) = three_undisturbed(call) else {
-        let _ = writeln!(std::io::stderr(), "SKIPPED a call under load: other programs load this machine");
-        return;
+        return skip("a call under load", "other programs load this machine");
     };
     judged.sort_by(|a, b| a[0].total_cmp(&b[0]));
     let [rate, frames, delay] = judged[1];
@@ -131,9 +116,10 @@ fn a_call_goes_on_beside_twelve_busy_loops() {
 
 /// The received datagrams of a run whose counts add up, whatever the machine did.
 fn received(run: &Value) -> u64 {
-    let count = |name: &str| run[name].as_u64().unwrap_or_else(|| panic!("no {name} in {run}"));
-    assert_eq!(count("sent_packets") + run["slips"]["skipped_packets"].as_u64().unwrap(), PLANNED, "{run}");
-    assert_eq!(count("received_packets") + count("lost_packets"), count("sent_packets"), "{run}");
-    assert_eq!(count("duplicate_packets"), 0, "{run}");
-    count("received_packets")
+    let [sent, received, lost, twice] =
+        ["sent_packets", "received_packets", "lost_packets", "duplicate_packets"]
+            .map(|name| count(&run[name]));
+    assert_eq!(sent + count(&run["slips"]["skipped_packets"]), PLANNED, "{run}");
+    assert_eq!((received + lost, twice), (sent, 0), "{run}");
+    received
 }

@@ -30,8 +30,7 @@ fn traces_are_accepted_and_their_files_agree() {
         assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
         json(&output)
     };
-    let (printed, again) = (command("traces"), command("again"));
-    assert_eq!(printed, again);
+    let printed = command("traces");
     let file = |out: &str, name: &str| fs::read_to_string(folder.path(out).join(name)).unwrap();
     let (name, read_me) = ("down-30kmh-2M-middle", file("traces", "README.md"));
     assert_eq!(printed["traces"][0]["name"], name);
@@ -39,10 +38,6 @@ fn traces_are_accepted_and_their_files_agree() {
         read_me.contains("CC0-1.0") && read_me.contains("--speed 30 --load 2M --position middle"),
         "{read_me}"
     );
-    for ending in ["mahimahi", "csv"] {
-        let name = format!("{name}.{ending}");
-        assert_eq!(file("traces", &name), file("again", &name), "the same seed, the same bytes");
-    }
 
     let opportunities = file("traces", &format!("{name}.mahimahi")).lines().count() as f64;
     let csv = file("traces", &format!("{name}.csv"));

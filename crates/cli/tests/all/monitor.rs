@@ -17,6 +17,7 @@ mod present {
         fs,
         io::{BufRead, BufReader, Read, Write},
         net::{SocketAddr, TcpListener, TcpStream},
+        os::unix::fs::PermissionsExt as _,
         path::Path,
         process::{Command, Stdio},
         sync::mpsc,
@@ -28,9 +29,10 @@ mod present {
 
     use super::{run, text};
     use crate::common::{
-        giusto,
+        giusto, key_file,
         namespace::{Far, Routed, in_namespace},
         process::Running,
+        skip,
     };
 
     /// Hosts, with streams of 0.3 s each second.
@@ -98,29 +100,42 @@ loss = 0.5
             answer
         }
 
-        /// Waits for a line of the metrics.
-        fn shows(&self, line: &str) {
+        /// Waits until the metrics are as wanted, and returns them.
+        #[track_caller]
+        fn until(&self, is_wanted: impl Fn(&str) -> bool, wanted: &str) -> String {
             let end = Instant::now() + Duration::from_secs(60);
-            while !self.get("/metrics").lines().any(|found| found == line) {
-                assert!(Instant::now() < end, "{line}\n{}", self.get("/metrics"));
+            loop {
+                let metrics = self.get("/metrics");
+                if is_wanted(&metrics) {
+                    return metrics;
+                }
+                assert!(Instant::now() < end, "{wanted}\n{metrics}");
                 thread::sleep(Duration::from_millis(100));
             }
         }
 
-        /// The number of results so far.
-        fn results(&self) -> u64 {
-            let text = self.get("/metrics");
-            let counts = text.lines().filter(|line| line.starts_with("giusto_monitor_results_total"));
-            counts.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum()
+        /// Waits for lines of the metrics.
+        fn shows(&self, wanted: &[String]) -> String {
+            let has = |metrics: &str, line: &String| metrics.lines().any(|found| found == line);
+            self.until(|metrics| wanted.iter().all(|line| has(metrics, line)), &wanted.join(" "))
         }
 
+        /// Waits for this number of results more.
         fn has_results(&self, more: u64) {
-            let (before, end) = (self.results(), Instant::now() + Duration::from_secs(60));
-            while self.results() < before + more {
-                assert!(Instant::now() < end, "{}", self.get("/metrics"));
-                thread::sleep(Duration::from_millis(100));
-            }
+            let before = results(&self.get("/metrics"));
+            self.until(|metrics| results(metrics) >= before + more, "results");
         }
+    }
+
+    /// The number of results so far.
+    fn results(metrics: &str) -> u64 {
+        let counts = metrics.lines().filter(|line| line.starts_with("giusto_monitor_results_total"));
+        counts.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum()
+    }
+
+    /// Lines that say whether both directions are known.
+    fn both(is_known: u8) -> [String; 2] {
+        [known("near", "far", is_known), known("far", "near", is_known)]
     }
 
     fn known(from: &str, to: &str, known: u8) -> String {
@@ -137,8 +152,8 @@ loss = 0.5
 
     fn write_keys(folder: &Path) {
         let path = folder.join("keys");
-        fs::write(&path, "1 00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\n").unwrap();
-        assert!(Command::new("chmod").arg("600").arg(path).status().unwrap().success());
+        fs::write(&path, key_file("11")).unwrap();
+        fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
     }
 
     /// What `sqlite3` of Python, another program with `SQLite`, finds in the database.
@@ -181,13 +196,10 @@ loss = 0.5
         assert!(keyless.contains("m.toml: keys: ") && keyless.contains("No such file"), "{keyless}");
         fs::write(&file, FILE.replace("keys = \"keys\"\n", "")).unwrap();
         let nobody = run(&["monitor", file.to_str().unwrap(), "--here", "nobody"]);
-        assert!(
-            text(&nobody.stderr).contains("no host is called \"nobody\": say which of near, far this is")
-        );
-        assert_eq!(
-            run(&["monitor", file.to_str().unwrap(), "--here", "far", "--check"]).status.code(),
-            Some(0)
-        );
+        let said = text(&nobody.stderr);
+        assert!(said.contains("no host is called \"nobody\": say which of near, far this is"), "{said}");
+        let fine = run(&["monitor", file.to_str().unwrap(), "--here", "far", "--check"]);
+        assert_eq!(fine.status.code(), Some(0));
     }
 
     /// A host that goes and comes, a monitor that is killed, reloaded and stopped.
@@ -205,29 +217,26 @@ loss = 0.5
             let receiver = far.listener(&["recv", "10.9.0.2:5005", "--key-file", keys.to_str().unwrap()]);
 
             let mut monitor = Monitor::start(folder.path());
-            monitor.shows(&known("near", "far", 1));
-            monitor.shows(&known("far", "near", 1));
+            monitor.shows(&both(1));
             let page = monitor.get("/");
             assert!(page.contains("giusto monitor") && page.contains("\"link\":\"pair?from=near&to=far"));
             let charts = monitor.get("/pair?from=near&to=far&stream=load&span=6h");
-            assert!(
-                charts.contains("Round-trip time") && charts.contains("\"value\":\"0 %\""),
-                "{charts:.1000}"
-            );
+            let figures = ["Round-trip time", "\"value\":\"0 %\""];
+            assert!(figures.iter().all(|figure| charts.contains(figure)), "{charts:.1000}");
 
             // It is killed: what was written is there, and it goes on.
-            let before = monitor.results();
+            let before = results(&monitor.get("/metrics"));
             monitor.process.0.kill().unwrap();
             monitor.process.0.wait().unwrap();
             if let Some(rows) = query(folder.path(), "SELECT count(*) FROM result") {
                 assert!(rows[0][0].as_u64().unwrap() >= before, "{rows} {before}");
             }
-            let monitor = Monitor::start(folder.path());
-            monitor.shows(&known("near", "far", 1));
+            let mut monitor = Monitor::start(folder.path());
+            monitor.shows(&[known("near", "far", 1)]);
 
             // The far end goes: unknown, not 0 % of loss, and told once.
             drop(receiver);
-            monitor.shows(&known("near", "far", 0));
+            monitor.shows(&[known("near", "far", 0)]);
             monitor.has_results(6);
             assert!(!monitor.get("/metrics").contains("loss_ratio{from=\"near\",to=\"far\""));
             let (first, second) = (told(), told());
@@ -236,7 +245,7 @@ loss = 0.5
             }
             assert_ne!(first["from"], second["from"]);
             let receiver = far.listener(&["recv", "10.9.0.2:5005", "--key-file", keys.to_str().unwrap()]);
-            monitor.shows(&known("near", "far", 1));
+            monitor.shows(&[known("near", "far", 1)]);
             assert_eq!(told()["event"], "kept");
 
             // A wrong file changes nothing, a right one what it says.
@@ -249,12 +258,11 @@ loss = 0.5
             fs::write(&file, text.replace("id = \"load\"", "id = \"flow\"")).unwrap();
             monitor.process.signal("HUP");
             monitor.says("the configuration was read again");
-            monitor.shows(&known("near", "far", 1).replace("load", "flow"));
-            let metrics = monitor.get("/metrics");
+            let metrics = monitor.shows(&[known("near", "far", 1).replace("load", "flow")]);
             assert!(!metrics.contains("stream=\"load\""), "{metrics}");
 
             monitor.process.signal("TERM");
-            assert!(monitor.process.output_of_end().success());
+            assert!(monitor.process.0.wait().unwrap().success());
             drop(receiver);
             let outages = "SELECT count(*), sum(until IS NULL) FROM event WHERE kind = 'outage'";
             if let Some(rows) = query(folder.path(), outages) {
@@ -279,9 +287,7 @@ loss = 0.5
                 far.listener(&["call", "--listen", "10.9.0.2:5004", "--key-file", keys.to_str().unwrap()]);
 
             let monitor = Monitor::start(folder.path());
-            monitor.shows(&known("near", "far", 1));
-            monitor.shows(&known("far", "near", 1));
-            let metrics = monitor.get("/metrics");
+            let metrics = monitor.shows(&both(1));
             let figure = |name: &str, from: &str, more: &str| {
                 let to = if from == "near" { "far" } else { "near" };
                 let start =
@@ -305,9 +311,7 @@ loss = 0.5
 
             // Without a listener all is unknown, never 0.
             drop(listener);
-            monitor.shows(&known("near", "far", 0));
-            monitor.shows(&known("far", "near", 0));
-            let metrics = monitor.get("/metrics");
+            let metrics = monitor.shows(&both(0));
             for name in ["loss_ratio{", "use_ratio{", "frame_delay_seconds{", "received_bytes_per_second{"] {
                 assert!(!metrics.contains(name), "{name}\n{metrics}");
             }
@@ -345,10 +349,7 @@ loss = 0.5
 
             let monitor = Monitor::start(folder.path());
             let kinds = ["voice", "cbr", "call"];
-            for kind in kinds {
-                monitor
-                    .shows(&format!("giusto_monitor_known{{from=\"near\",to=\"far\",stream=\"{kind}\"}} 1"));
-            }
+            monitor.shows(&kinds.map(|kind| known("near", "far", 1).replace("load", kind)));
             // Each has seen the path as it was.
             monitor.has_results(3);
             path.router.run("ip link set outer mtu 1250");
@@ -392,11 +393,9 @@ loss = 0.5
             let folder = folder("");
             let disk = folder.path().join("disk");
             fs::create_dir(&disk).unwrap();
-            let mounted =
-                Command::new("mount").args(["-t", "tmpfs", "-o", "size=400k", "tmpfs"]).arg(&disk).status();
-            if !mounted.is_ok_and(|status| status.success()) {
-                let _ = writeln!(std::io::stderr(), "SKIPPED a full disk: cannot mount a tmpfs");
-                return;
+            let mount = ["-t", "tmpfs", "-o", "size=400k", "tmpfs"];
+            if !Command::new("mount").args(mount).arg(&disk).status().is_ok_and(|status| status.success()) {
+                return skip("a full disk", "cannot mount a tmpfs");
             }
             let _unmount = Unmount(&disk);
             let file = disk.join("monitor.toml");
@@ -405,7 +404,7 @@ loss = 0.5
             let keys = folder.path().join("keys");
             let _receiver = far.listener(&["recv", "10.9.0.2:5005", "--key-file", keys.to_str().unwrap()]);
             let monitor = Monitor::start(&disk);
-            monitor.shows(&known("near", "far", 1));
+            monitor.shows(&[known("near", "far", 1)]);
 
             // The rest of the disk.
             let filler = disk.join("filler");
@@ -414,12 +413,11 @@ loss = 0.5
             drop(fill);
             let warning = monitor.says("results are not written");
             assert!(warning.contains("free some space; results wait in memory meanwhile"), "{warning}");
-            monitor.shows("giusto_monitor_writing 0");
+            monitor.shows(&["giusto_monitor_writing 0".to_owned()]);
             monitor.has_results(4);
             fs::remove_file(&filler).unwrap();
             monitor.says("results are written again");
-            monitor.shows("giusto_monitor_waiting_results 0");
-            let count = monitor.results();
+            let count = results(&monitor.shows(&["giusto_monitor_waiting_results 0".to_owned()]));
             if let Some(rows) = query(&disk, "SELECT count(*) FROM result") {
                 assert!(rows[0][0].as_u64().unwrap() >= count, "{rows} {count}");
             }
@@ -432,13 +430,6 @@ loss = 0.5
     impl Drop for Unmount<'_> {
         fn drop(&mut self) {
             let _ = Command::new("umount").arg("-l").arg(self.0).status();
-        }
-    }
-
-    impl Running {
-        /// Its exit status.
-        fn output_of_end(mut self) -> std::process::ExitStatus {
-            self.0.wait().unwrap()
         }
     }
 }

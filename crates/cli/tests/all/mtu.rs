@@ -3,9 +3,10 @@
 use serde_json::Value;
 
 use crate::common::{
-    assert_measured, json,
+    assert_measured, count, finished, json,
     namespace::{Far, Routed, in_namespace, ip, nft},
-    run, text,
+    process::start,
+    run, skip, text,
 };
 
 fn send(to: &str, words: &[&str]) -> (Value, std::process::Output) {
@@ -34,7 +35,7 @@ fn a_smaller_mtu_behind_a_router_is_found_whether_it_says_so_or_not() {
         let (result, output) = send("10.9.1.3:5005", &[]);
         assert_measured(output.status.code(), &result);
         assert_found(&result, 1300, 1272);
-        let figure = |name: &str| result["mtu_discovery"][name].as_u64().unwrap();
+        let figure = |name: &str| count(&result["mtu_discovery"][name]);
         // The base size, the largest, what the router says, and what a busy machine delayed.
         assert!(figure("packets_too_big") == 1 && figure("probes") < 12, "{result}");
 
@@ -60,13 +61,13 @@ fn a_smaller_mtu_behind_a_router_is_found_whether_it_says_so_or_not() {
         let drop = "add table inet f\nadd chain inet f in { type filter hook input priority 0; }
             add rule inet f in icmp type destination-unreachable drop";
         if let Err(why) = nft(drop) {
-            return eprintln!("SKIPPED a black hole: {why}");
+            return skip("a black hole", &why);
         }
         let (result, output) = send("10.9.1.3:5005", &["-l", "1272"]);
         assert_measured(output.status.code(), &result);
         assert_found(&result, 1300, 1272);
         assert_eq!(result["mtu_discovery"]["packets_too_big"], 0, "{result}");
-        assert!(result["mtu_discovery"]["lost_probes"].as_u64().unwrap() >= 3, "{result}");
+        assert!(count(&result["mtu_discovery"]["lost_probes"]) >= 3, "{result}");
     });
 }
 
@@ -75,36 +76,28 @@ fn a_call_finds_the_mtu_of_its_path() {
     in_namespace("path MTU discovery of a call", 65_536, || {
         let path = Routed::with_mtu(1300);
         let listener = path.far.listener(&["call", "--listen", "10.9.1.3:5004", "--json"]);
-        let output = run(&["call", "10.9.1.3", "--mtu-discovery", "-t", "5", "--json"]);
-        assert!(matches!(output.status.code(), Some(0 | 3)), "{}", text(&output.stderr));
-        let call = &json(&output)["call"];
+        let words = start(&["call", "10.9.1.3", "--mtu-discovery", "-t", "5"]);
+        let call = &finished(&run(&["call", "10.9.1.3", "--mtu-discovery", "-t", "5", "--json"]))["call"];
+        let words = text(&words.output().stdout);
+        assert!(words.contains("MTU      1300 B: UDP payload of 1272 B; found by "), "{words}");
         let figures =
             [&call["mtu_bytes"], &call["mtu_discovery"]["payload_bytes"], &call["mtu_discovery"]["complete"]];
         assert_eq!(figures, [&1300.into(), &1272.into(), &Value::from(true)], "{call}");
         let probes = [&call["mtu_discovery"]["probes"], &call["mtu_discovery"]["lost_probes"]];
         assert!(probes.iter().all(|count| count.as_u64().is_some_and(|count| count < 60)), "{call}");
-        let output = run(&["call", "10.9.1.3", "--mtu-discovery", "-t", "5"]);
-        assert!(
-            text(&output.stdout).contains("MTU      1300 B: UDP payload of 1272 B; found by "),
-            "{}",
-            text(&output.stdout)
-        );
-        listener.process.signal("INT");
-        let (answered, _) = listener.result();
-        assert_eq!(answered["runs"].as_array().map(Vec::len), Some(2), "{answered}");
+        assert_eq!(listener.stop().0["runs"].as_array().map(Vec::len), Some(2));
     });
 }
 
 #[test]
 fn the_mtu_of_one_link_is_found_over_both_families_and_with_keys() {
     let keys = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(keys.path(), format!("1 {}\n", "07".repeat(32))).unwrap();
+    std::fs::write(keys.path(), crate::common::key_file("07")).unwrap();
     let keys = keys.path().to_str().unwrap();
     in_namespace("path MTU discovery on one link", 65_536, || {
         let far = Far::behind(9000);
         ip(&["address", "add", "fd00:9::1/64", "dev", "near", "nodad"]);
-        let words = ["address", "add", "fd00:9::2/64", "dev", "far", "nodad"];
-        assert!(far.enter("ip").args(words).status().unwrap().success());
+        far.run("ip address add fd00:9::2/64 dev far nodad");
         let _receiver = far.listener(&["recv", "[::]:5005", "--key-file", keys, "--accept-unauthenticated"]);
         for (to, words, payload) in [
             ("10.9.0.2:5005", &[][..], 8972),

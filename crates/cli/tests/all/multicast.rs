@@ -3,28 +3,23 @@
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
-    process::{Command, Stdio},
     thread,
     time::Duration,
 };
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::common::{
-    assert_measured, giusto, json,
+    assert_has, assert_measured, count, json, measured,
     namespace::{Far, in_namespace, ip},
-    process::{Listener, Running},
+    process::{Listener, start},
     run, text,
 };
 
 /// A receiver in the far namespace, once it has joined.
 fn receiver(far: &Far, words: &[&str]) -> Listener {
     far.listener(&[&["recv", "--json", "--once", "--interface", "far"], words].concat())
-}
-
-fn figures(result: &Value) -> [&Value; 3] {
-    ["sent_packets", "received_packets", "lost_packets"].map(|name| &result[name])
 }
 
 /// The far end's namespace has a second address of ours to tell sources apart, and IPv6.
@@ -34,8 +29,7 @@ fn far() -> Far {
     for address in ["fd00:9::1/64", "fd00:9::5/64"] {
         ip(&["address", "add", address, "dev", "near", "nodad"]);
     }
-    let words = ["address", "add", "fd00:9::2/64", "dev", "far", "nodad"];
-    assert!(far.enter("ip").args(words).status().unwrap().success());
+    far.run("ip address add fd00:9::2/64 dev far nodad");
     far
 }
 
@@ -50,10 +44,8 @@ fn several_receivers_of_a_group_measure_one_stream() {
         plain.join_multicast_v4(&Ipv4Addr::new(239, 5, 5, 5), &Ipv4Addr::new(10, 9, 0, 1)).unwrap();
         let words =
             ["239.5.5.5:5005", "--interface", "near", "-b", "2M", "--count", "60", "-l", "1000", "--json"];
-        let output = run(&[&["send"], &words[..]].concat());
-        let sent = json(&output);
-        assert_measured(output.status.code(), &sent);
-        assert_eq!(figures(&sent), [&Value::from(60), &Value::Null, &Value::Null], "{sent}");
+        let sent = measured(&run(&[&["send"], &words[..]].concat()));
+        assert_has(&sent, &json!({ "sent_packets": 60, "received_packets": null, "lost_packets": null }));
         plain.set_nonblocking(true).unwrap();
         let plain = std::net::UdpSocket::from(plain);
         let (mut buffer, mut data, mut messages) = ([0; 2000], 0, 0);
@@ -65,8 +57,10 @@ fn several_receivers_of_a_group_measure_one_stream() {
         for receiver in two {
             let (received, code) = receiver.result();
             assert_measured(Some(code), &received);
-            assert_eq!(figures(&received), [&60.into(), &60.into(), &Value::from(0)], "{received}");
-            assert_eq!(received["rate_bps"], 2_000_000, "{received}");
+            assert_has(
+                &received,
+                &json!({ "sent_packets": 60, "received_packets": 60, "lost_packets": 0, "rate_bps": 2_000_000 }),
+            );
             assert!(received["from"].as_str().unwrap().starts_with("10.9.0.1:"), "{received}");
             // Both ends are on this machine, so that the delay is known without a clock request.
             let delay = &received["one_way_delay_ms"];
@@ -89,19 +83,20 @@ fn of_a_group_with_one_source_nothing_else_is_received() {
             for source in [other, wanted] {
                 let words =
                     [group, "--interface", "near", "--source", source, "-b", "2M", "--count", "50", "--json"];
-                let output = run(&[&["send"], &words[..]].concat());
-                assert_measured(output.status.code(), &json(&output));
+                measured(&run(&[&["send"], &words[..]].concat()));
             }
             let (received, code) = listener.result();
             assert_measured(Some(code), &received);
-            let expected = [&Value::from(50), &Value::from(50), &Value::from(0)];
-            assert_eq!(figures(&received), expected, "{group} {received}");
+            // No other one was counted.
+            assert_has(
+                &received,
+                &json!({ "sent_packets": 50, "received_packets": 50, "lost_packets": 0, "unmeasured_datagrams": null }),
+            );
             let is_from = |result: &Value, source: &str| {
                 let from: SocketAddr = result["from"].as_str().unwrap().parse().unwrap();
                 from.ip().to_string() == source
             };
             assert!(is_from(&received, wanted), "{received}");
-            assert_eq!(received["unmeasured_datagrams"], Value::Null, "{received}");
             // Without a source filter it would have been the other one.
             let (received, _) = any.result();
             assert!(is_from(&received, other), "{received}");
@@ -115,15 +110,15 @@ fn who_joins_late_counts_from_there_on() {
         let far = far();
         let words =
             ["239.5.5.5:5005", "--interface", "near", "-b", "800k", "-l", "1000", "-t", "4", "--json"];
-        let mut sender = giusto(&[&["send"], &words[..]].concat());
-        let sender = Running(sender.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap());
+        let sender = start(&[&["send"], &words[..]].concat());
         thread::sleep(Duration::from_millis(1_500));
         let receiver = receiver(&far, &["239.5.5.5:5005"]);
         let output = sender.output();
         assert_eq!(json(&output)["sent_packets"], 400);
         let (received, code) = receiver.result();
         assert_measured(Some(code), &received);
-        let [sent, got, lost] = figures(&received).map(|count| count.as_u64().unwrap());
+        let [sent, got, lost] =
+            ["sent_packets", "received_packets", "lost_packets"].map(|name| count(&received[name]));
         assert!(lost == 0 && sent == got && (50..300).contains(&got), "{received}");
     });
 }
@@ -135,8 +130,7 @@ fn rtp_to_a_group_is_measured_as_to_a_host() {
         let receiver = receiver(&far, &["239.5.5.5:6000", "--accept", "rtp", "--idle", "1s"]);
         let words =
             ["239.5.5.5:6000", "--interface", "near", "--rtp", "-b", "1M", "--count", "100", "--json"];
-        let output = run(&[&["send"], &words[..]].concat());
-        assert_measured(output.status.code(), &json(&output));
+        measured(&run(&[&["send"], &words[..]].concat()));
         let (received, _) = receiver.result();
         // The first datagram makes the stream known.
         assert_eq!(received["received_packets"], 99, "{received}");
@@ -146,8 +140,7 @@ fn rtp_to_a_group_is_measured_as_to_a_host() {
 #[test]
 fn a_group_without_a_route_cannot_be_joined() {
     in_namespace("a group without a route", 65_536, || {
-        let none = Command::new("ip").args(["link", "set", "lo", "down"]).status();
-        assert!(none.unwrap().success());
+        ip(&["link", "set", "lo", "down"]);
         let output = run(&["recv", "239.1.1.1"]);
         let error = text(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{error}");

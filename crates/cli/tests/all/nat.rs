@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::common::{
-    assert_has, finished, measured,
+    assert_has, finished, key_file, measured,
     namespace::{Routed, in_namespace},
     run,
 };
@@ -47,9 +47,18 @@ fn streams_in_both_directions_pass_a_nat_and_keep_its_mapping() {
 fn a_call_from_behind_a_nat_works_in_both_directions() {
     in_namespace("a call through a NAT", 65_536, || {
         let Some(path) = masqueraded("a call through a NAT") else { return };
-        let listener = path.far.listener(&["call", "--listen", "10.9.1.3:5004", "--once", "--json"]);
-        let call = finished(&run(&["call", "10.9.1.3", "--bidir", "-t", "4", "--json"]));
+        let keys = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(keys.path(), key_file("11")).unwrap();
+        let keys = ["--key-file", keys.path().to_str().unwrap()];
+        // Encrypted, where that can be.
+        let srtp: &[&str] = if cfg!(feature = "browser") { &["--srtp"] } else { &[] };
+        let listen = ["call", "--listen", "10.9.1.3:5004", "--once", "--json"];
+        let listener = path.far.listener(&[&listen, &keys[..], srtp].concat());
+        let call = finished(&run(
+            &[&["call", "10.9.1.3", "--bidir", "-t", "4", "--json"], &keys[..], srtp].concat()
+        ));
         assert_eq!(call["call"]["error"], Value::Null, "{call}");
+        assert_eq!(call["call"]["protection"] == "srtp", cfg!(feature = "browser"), "{call}");
         for flow in call["flows"].as_array().unwrap() {
             assert!(flow["received_packets"].as_u64().is_some_and(|packets| packets > 100), "{flow}");
         }

@@ -2,7 +2,11 @@
 
 use std::{fs, net::UdpSocket, os::unix::fs::PermissionsExt as _, process::Command, thread, time::Duration};
 
-use crate::common::{assert_has, json, key_file, process::Listener, run, skip, text};
+use crate::common::{
+    assert_has, count, json, key_file,
+    process::{Listener, start},
+    run, skip, text,
+};
 use giusto_session::probe::wire::{FINISH_BYTES, Message, OPENING_BYTES, SenderFigures, StreamRequest};
 use serde_json::json;
 
@@ -97,7 +101,34 @@ fn both_ends_need_the_same_key() {
     // 3: a busy machine sends late.
     assert!([0, 3].contains(&code) && received["runs"].as_array().unwrap().len() == 2, "{received}");
     assert_eq!(received["runs"][1]["authenticated"], true);
-    assert!(received["unmeasured_datagrams"]["unauthenticated"].as_u64().unwrap() >= 2);
+    assert!(count(&received["unmeasured_datagrams"]["unauthenticated"]) >= 2);
+}
+
+#[test]
+fn a_limit_ends_a_stream_with_a_reason_at_both_ends() {
+    let receiver = receiver(&["--once", "--json", "--max-bytes", "20000"]);
+    let output = run(&["send", &receiver.to(), "--rate", "1M", "--size", "200", "--duration", "20s"]);
+    let reason = "it carried more than the receiver's maximum of bytes (--max-bytes)";
+    assert!(
+        output.status.code() == Some(1) && text(&output.stderr).contains(reason),
+        "{}",
+        text(&output.stderr)
+    );
+    let (received, code) = receiver.result();
+    assert_eq!((code, &received["ended"]), (1, &format!("ended by the receiver: {reason}").into()));
+    assert!((101..=1000).contains(&count(&received["received_packets"])), "{received}");
+}
+
+#[test]
+fn a_stream_beyond_the_limits_is_refused() {
+    for limit in ["--max-streams", "--max-streams-per-host"] {
+        let receiver = receiver(&[limit, "1"]);
+        let send = ["send", &receiver.to(), "--rate", "1M", "--size", "200", "--duration", "20s"];
+        let _first = start(&send);
+        receiver.next_line();
+        let refused = text(&run(&send).stderr);
+        assert!(refused.contains("maximum number of streams"), "{limit}: {refused}");
+    }
 }
 
 #[test]

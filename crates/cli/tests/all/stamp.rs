@@ -13,7 +13,7 @@ use std::{
 };
 
 use crate::common::{
-    Folder, assert_has, assert_measured_text, count, finished, intervals_and_results, json, number,
+    Folder, assert_has, count, finished, intervals_and_results, json, number,
     process::{Listener, Running},
     relay::{Relay, Way},
     run, skip, text, total,
@@ -91,19 +91,6 @@ fn both_modes_measure_an_rtt() {
         // The session itself, and that which finds out whether the reflector counts.
         assert_has(&reflector.counts(), &json!({ "sessions": 2, "reflected_packets": 21 }));
     }
-}
-
-#[test]
-fn the_text_has_a_line_for_each_subject() {
-    let reflector = Reflector::start("127.0.0.1:0", &[]);
-    let to = reflector.0.address.to_string();
-    let output = run(&["send", &to, "--protocol", "stamp", "--count", "5", "--rate", "50k"]);
-    assert_measured_text(&output);
-    let printed = text(&output.stdout);
-    let lines: Vec<_> = printed.lines().filter(|line| !line.starts_with("warning: ")).collect();
-    let starts: Vec<_> = lines.iter().filter_map(|line| line.split("  ").next()).collect();
-    assert_eq!(starts, ["packets", "RTT", "forward", "backward"], "{printed}");
-    assert!(lines[0].starts_with("packets     5 sent, 5 answered, 0 lost (0 %)"), "{printed}");
 }
 
 #[test]

@@ -17,7 +17,7 @@ use nix::{
 };
 use serde_json::{Value, json};
 
-use super::browser::Browser;
+use super::{browser::Browser, skip};
 
 /// A browser with one page. It ends with the test.
 pub(crate) struct Chromium {
@@ -45,8 +45,7 @@ impl Chromium {
     pub(crate) fn start(test: &str) -> Option<Self> {
         let folders = env::var_os("PATH").unwrap_or_default();
         if !env::split_paths(&folders).any(|folder| folder.join("chromium").is_file()) {
-            // Past the capture of the test harness.
-            let _ = writeln!(std::io::stderr(), "SKIPPED {test}: chromium is not installed");
+            skip(test, "chromium is not installed");
             return None;
         }
         let profile = tempfile::tempdir().unwrap();
@@ -237,26 +236,17 @@ impl Visitor {
     /// A camera and a microphone that Chromium makes: a picture that moves, and beeps.
     const CAMERA: [&str; 2] = ["--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream"];
 
-    /// The installed browser at this page. Without one, the test says that it is skipped.
+    /// The installed browser at this page, with a camera and a microphone. Without one, the test says that it is skipped.
     pub(crate) fn to(test: &str, profile: &str, url: &str) -> Option<Self> {
-        Self::with(test, profile, url, &[])
-    }
-
-    /// The same with a camera and a microphone, which the page may use.
-    pub(crate) fn with_camera(test: &str, profile: &str, url: &str) -> Option<Self> {
-        Self::with(test, profile, url, &Self::CAMERA)
-    }
-
-    fn with(test: &str, profile: &str, url: &str, flags: &[&str]) -> Option<Self> {
         let mut command = Command::new("chromium");
         command.args(["--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run"]);
-        command.arg("--autoplay-policy=no-user-gesture-required").args(flags);
+        command.arg("--autoplay-policy=no-user-gesture-required").args(Self::CAMERA);
         command.arg(format!("--user-data-dir={profile}")).arg(url);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         match command.spawn() {
             Ok(child) => Some(Self(child)),
             Err(error) => {
-                let _ = writeln!(std::io::stderr(), "SKIPPED {test}: no chromium is installed ({error})");
+                skip(test, &format!("no chromium is installed ({error})"));
                 None
             }
         }

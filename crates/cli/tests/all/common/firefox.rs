@@ -15,7 +15,10 @@ use nix::{
 };
 use serde_json::{Value, json};
 
-use super::browser::{Browser, PATIENCE};
+use super::{
+    browser::{Browser, PATIENCE},
+    skip,
+};
 
 /// No page asks for anything outside this machine, and the browser's own services must not: they get a proxy that nobody is.
 const PREFERENCES: &str = r#"
@@ -68,34 +71,21 @@ impl Firefox {
             .into_iter()
             .find(|name| env::split_paths(&folders).any(|folder| folder.join(name).is_file()));
         let Some(program) = found else {
-            // Past the capture of the test harness.
-            let _ = writeln!(std::io::stderr(), "SKIPPED {test}: firefox is not installed");
+            skip(test, "firefox is not installed");
             return None;
         };
         let profile = tempfile::tempdir().unwrap();
         fs::write(profile.path().join("user.js"), PREFERENCES).unwrap();
         // `timeout` ends a browser that hangs.
         let mut command = Command::new("timeout");
-        command.args([
-            "--kill-after=5",
-            "600",
-            program,
-            "--headless",
-            "--marionette",
-            "--no-remote",
-            "--profile",
-        ]);
-        command.arg(profile.path()).env("HOME", profile.path());
+        command.args(["--kill-after=5", "600", program, "--headless", "--marionette", "--no-remote"]);
+        command.arg("--profile").arg(profile.path()).env("HOME", profile.path());
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let end = Instant::now() + PATIENCE;
         let stream = loop {
             let port = fs::read_to_string(profile.path().join("MarionetteActivePort")).unwrap_or_default();
-            if let Ok(stream) = port
-                .trim()
-                .parse()
-                .map_err(drop)
-                .and_then(|port: u16| TcpStream::connect(("127.0.0.1", port)).map_err(drop))
-            {
+            let port = port.trim().parse::<u16>().ok();
+            if let Some(Ok(stream)) = port.map(|port| TcpStream::connect(("127.0.0.1", port))) {
                 break stream;
             }
             assert!(Instant::now() < end, "{program} opens no port for Marionette");

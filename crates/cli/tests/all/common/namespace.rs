@@ -1,17 +1,15 @@
 //! Network namespaces of tests.
 
 use std::{
-    fs,
-    io::Write,
-    panic,
-    process::{Child, Command, Output, Stdio},
+    fs, panic,
+    process::{Child, Command, Stdio},
     thread,
     time::Duration,
 };
 
 use nix::sched::{CloneFlags, unshare};
 
-use super::{Folder, process::Listener, text};
+use super::{process::Listener, skip};
 
 /// Runs `test` in a thread that has a network namespace of its own, with nothing but a loopback interface of this MTU. The threads
 /// and processes that it starts are in the same namespace, which ends with them. Without the privilege the test is skipped.
@@ -19,10 +17,7 @@ pub(crate) fn in_namespace(name: &str, mtu: u32, test: impl FnOnce() + Send) {
     thread::scope(|scope| {
         let inside = scope.spawn(|| match enter(mtu) {
             Ok(()) => test(),
-            Err(why) => {
-                // Also where the output of tests is captured.
-                let _ = writeln!(std::io::stderr(), "SKIPPED {name}: {why}");
-            }
+            Err(why) => skip(name, &why),
         });
         if let Err(failure) = inside.join() {
             panic::resume_unwind(failure);
@@ -34,13 +29,10 @@ pub(crate) fn in_namespace(name: &str, mtu: u32, test: impl FnOnce() + Send) {
 #[cfg(feature = "browser")]
 pub(crate) fn in_network(name: &str, test: impl FnOnce() + Send) {
     in_namespace(name, 1500, || {
-        for arguments in [
-            "link add near type veth peer name far",
-            "addr add 192.0.2.1/24 dev near",
-            "link set near up",
-            "link set far up",
-        ] {
-            assert!(Command::new("ip").args(arguments.split(' ')).status().unwrap().success(), "{arguments}");
+        ip(&["link", "add", "near", "type", "veth", "peer", "name", "far"]);
+        ip(&["address", "add", "192.0.2.1/24", "dev", "near"]);
+        for end in ["near", "far"] {
+            ip(&["link", "set", end, "up"]);
         }
         test();
     });
@@ -189,7 +181,7 @@ impl Routed {
             }
             Ok(output) => panic!("nft: {}", String::from_utf8_lossy(&output.stderr)),
             Err(error) => {
-                let _ = writeln!(std::io::stderr(), "SKIPPED {test}: cannot run nft: {error}");
+                skip(test, &format!("cannot run nft: {error}"));
                 false
             }
         }
@@ -216,7 +208,7 @@ impl Counted {
         match nft(&format!("add table inet t\n{chain}\n{rules}")) {
             Ok(_) => Some(Self(())),
             Err(why) => {
-                let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {why}");
+                skip(test, &why);
                 None
             }
         }
@@ -243,22 +235,4 @@ pub(crate) fn nft(commands: &str) -> Result<String, String> {
 /// Changes the network of the caller's namespace.
 pub(crate) fn ip(words: &[&str]) {
     assert!(Command::new("ip").args(words).status().unwrap().success(), "ip {}", words.join(" "));
-}
-
-/// What `giusto` prints where `localhost` has an IPv6 address first. Without mount namespaces, the test says that this is skipped.
-pub(crate) fn run_with_ipv6_first(test: &str, args: &[&str]) -> Option<Output> {
-    let folder = Folder::with("");
-    let hosts = folder.path("hosts");
-    fs::write(&hosts, "::1 localhost\n127.0.0.1 localhost\n").unwrap();
-    let script = "mount --bind \"$0\" /etc/hosts || exit 77; exec \"$@\"";
-    let mut command = Command::new("unshare");
-    command.args(["-rm", "sh", "-c", script]).arg(hosts).arg(env!("CARGO_BIN_EXE_giusto")).args(args);
-    match command.output() {
-        Ok(output) if matches!(output.status.code(), Some(0 | 3)) => Some(output),
-        Ok(output) if text(&output.stderr).starts_with("error") => panic!("{}", text(&output.stderr)),
-        _ => {
-            eprintln!("SKIPPED {test}: no mount namespace");
-            None
-        }
-    }
 }
