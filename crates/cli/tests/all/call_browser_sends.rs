@@ -17,11 +17,12 @@ use crate::{
     },
 };
 
-/// The record of a call, of six seconds if nothing else is said, with a browser at `/?auto` and this query; `None` without a browser.
+/// The record of a call, of four seconds if nothing else is said, with a browser at `/?auto` and this query; `None` without a browser.
 fn called(test: &str, folder: &Folder, query: &str, flags: &[&str]) -> Option<Value> {
-    let time: &[&str] = if flags.contains(&"-t") { &[] } else { &["-t", "6"] };
+    let time: &[&str] = if flags.contains(&"-t") { &[] } else { &["-t", "4"] };
     let flags = [&["--json"], time, flags].concat();
-    let visit = |profile: &str, page: &str| Visitor::to(test, profile, &format!("{page}?auto{query}"));
+    let visit =
+        |profile: &str, page: &str| Visitor::with_camera(test, profile, &format!("{page}?auto{query}"));
     let (record, said) = with_webrtc::called(folder, &flags, visit)?;
     assert!(said.iter().any(|line| line.contains(" s: ") && line.contains("received ")), "{said:?}");
     Some(record)
@@ -58,7 +59,7 @@ fn chromium_sends_video_and_audio_that_are_saved_in_sync() {
     // busy machine may cut that short.
     let (frames, sent) = (count(&video["frames"]), count(&record["browser"]["frames_sent"]));
     assert!(frames >= 20 && frames <= sent + 20 && frames + 40 >= sent, "{frames} of {sent}");
-    assert!((100..=310).contains(&count(&audio["frames"])), "{audio}");
+    assert!((70..=210).contains(&count(&audio["frames"])), "{audio}");
     let flow = &record["flows"][0];
     assert_eq!((&flow["id"], &flow["from"]), (&"call:reverse".into(), &"browser".into()));
     assert_eq!(record["flows"].as_array().unwrap().len(), 1);
@@ -78,7 +79,7 @@ fn chromium_sends_video_and_audio_that_are_saved_in_sync() {
     let read = probed(&file, "a", "stream=codec_name,nb_read_packets").unwrap();
     assert_eq!(read, [format!("opus,{}", count(&audio["frames"]))]);
     let size: u64 = fs::metadata(&file).unwrap().len();
-    let rate = (number(&video["rate_bps"]) + number(&audio["rate_bps"])) * 6.0 / 8.0;
+    let rate = (number(&video["rate_bps"]) + number(&audio["rate_bps"])) * 4.0 / 8.0;
     assert!((0.7..1.1).contains(&(size as f64 / rate)), "{size} B of {rate} B with RTP headers");
     // Camera and microphone begin with the call.
     let first = |stream| probed(&file, stream, "packet=pts_time").unwrap()[0].parse::<f64>().unwrap();
@@ -113,7 +114,7 @@ fn firefox_sends_several_encodings_and_audio() {
         }
         let saved = &record["call"]["saved"];
         assert!(count(&saved["frames"]) >= 10 && saved["damaged_frames"] == 0, "{saved}");
-        assert!((60..=320).contains(&count(&stream(&record, "audio")["frames"])), "{record}");
+        assert!((50..=270).contains(&count(&stream(&record, "audio")["frames"])), "{record}");
         decodes(&folder.path("camera.webm"));
     });
 }
@@ -130,7 +131,7 @@ fn assert_saved(record: &Value, file: &Path, codec: &str, video: &Value) {
 
 /// The record of a call to which Firefox sends with this codec, at `/?auto&test` and this query.
 fn firefox_sends(test: &str, folder: &Folder, codec: &str, query: &str) -> Option<Value> {
-    let listen = ["--listen", "192.0.2.1:0", "--json", "-t", "6"];
+    let listen = ["--listen", "192.0.2.1:0", "--json", "-t", "5"];
     let flags = [&listen[..], &["--reverse", "--save", "camera.webm", "--codec", codec]].concat();
     let visit = |_: &str, page: &str| {
         let mut browser = Firefox::start(test)?;
@@ -158,7 +159,7 @@ fn firefox_sends(test: &str, folder: &Folder, codec: &str, query: &str) -> Optio
 #[test]
 fn chromium_sends_h264_for_a_file_of_h264() {
     let (folder, test) = (Folder::with(""), "chromium_sends_h264_for_a_file_of_h264");
-    let flags = ["--reverse", "--save", "camera.h264", "-t", "4"];
+    let flags = ["--reverse", "--save", "camera.h264"];
     let Some(record) = called(test, &folder, "&test", &flags) else { return };
     assert_saved(&record, &folder.path("camera.h264"), "h264", stream(&record, "video"));
 }
@@ -166,7 +167,7 @@ fn chromium_sends_h264_for_a_file_of_h264() {
 #[test]
 fn chromium_sends_vp9_at_the_rate_that_is_allowed() {
     let folder = Folder::with("");
-    let flags = ["--reverse", "--codec", "vp9", "--save", "camera.webm", "--max-rate", "400k", "-t", "4"];
+    let flags = ["--reverse", "--codec", "vp9", "--save", "camera.webm", "--max-rate", "400k"];
     let test = "chromium_sends_vp9_at_the_rate_that_is_allowed";
     let Some(record) = called(test, &folder, "&test", &flags) else { return };
     let video = stream(&record, "video");
@@ -188,7 +189,7 @@ fn chromium_sends_vp9_at_the_rate_that_is_allowed() {
 #[test]
 fn chromium_sends_layers_of_av1_that_are_saved() {
     let (folder, test) = (Folder::with(""), "chromium_sends_layers_of_av1_that_are_saved");
-    let flags = ["--reverse", "--codec", "av1", "--save", "camera.ivf", "--max-rate", "400k", "-t", "4"];
+    let flags = ["--reverse", "--codec", "av1", "--save", "camera.ivf", "--max-rate", "400k"];
     let Some(record) = called(test, &folder, "&test&layers=L1T3", &flags) else { return };
     let video = stream(&record, "video");
     assert_eq!(video["layers"], serde_json::json!([1, 3]), "{video}");
@@ -225,9 +226,9 @@ fn chromium_sends_several_encodings_of_which_the_best_is_saved() {
     for stream in [mid, high] {
         assert!(count(&stream["frames"]) >= 10 && count(&stream["rate_bps"]) > 5_000, "{stream}");
     }
-    let named: Vec<&Value> =
-        record["flows"][0]["streams"].as_array().unwrap().iter().map(|one| &one["id"]).collect();
-    assert_eq!(named[..2], ["video mid", "video high"]);
+    for (place, name) in ["video mid", "video high"].iter().enumerate() {
+        assert_eq!(record["flows"][0]["streams"][place]["id"], *name);
+    }
     let saved = &record["call"]["saved"];
     let frames = count(&saved["frames"]);
     assert!(frames >= 20 && frames <= count(&mid["frames"]) + count(&high["frames"]), "{saved}");
@@ -282,7 +283,7 @@ fn both_ends_send_video_and_speech() {
         (count(&record["connection"]["frames"]), count(&record["browser"]["frames_decoded"]));
     assert!(decoded >= 10 && decoded <= sent, "{decoded} of {sent}");
     assert!(count(&stream(&record, "video")["frames"]) >= 20);
-    assert!(count(&stream(&record, "audio")["frames"]) >= 100);
+    assert!(count(&stream(&record, "audio")["frames"]) >= 70);
     // Chromium sends its first key frame before it has nominated its address.
     assert_eq!(record["call"]["saved"]["damaged_frames"], 0);
     decodes(&folder.path("both.webm"));
@@ -290,7 +291,7 @@ fn both_ends_send_video_and_speech() {
         // In silence one packet in 400 ms is sent. What is under way at the end is not counted by the browser.
         let (voice, heard) = (&record["call"]["voice"], &record["heard_by_browser"]);
         let (sent, heard_packets) = (count(&voice["packets"]), count(&heard["played_packets"]));
-        assert!(heard_packets <= sent && heard_packets + 60 >= sent && heard_packets > 50, "{voice} {heard}");
+        assert!(heard_packets <= sent && heard_packets + 60 >= sent && heard_packets > 33, "{voice} {heard}");
         assert!((1.0..=4.5).contains(&number(&heard["mos"])), "{heard}");
     }
 }

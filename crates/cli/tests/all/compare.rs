@@ -59,17 +59,8 @@ fn the_json_has_the_fields_that_others_rely_on() {
     assert_eq!(result["interrupted"], false);
     let runs = result["runs"].as_array().unwrap();
     let names: Vec<&str> = runs.iter().map(|run| run["controller"].as_str().unwrap()).collect();
-    assert_eq!(
-        names,
-        [
-            "fixed",
-            "gcc:libwebrtc+giusto",
-            "gcc:remb",
-            "scream:d00+giusto",
-            "scream:rfc8298+giusto",
-            "scream:v2"
-        ]
-    );
+    let all = "fixed gcc:libwebrtc+giusto gcc:remb scream:d00+giusto scream:rfc8298+giusto scream:v2";
+    assert_eq!(names.join(" "), all);
     assert_eq!(runs[1]["feedback"], serde_json::json!({ "call": "transport-wide" }));
     for (run, name) in runs.iter().zip(names) {
         assert_eq!(run["flows"][0]["controller"], name);
@@ -86,15 +77,8 @@ fn the_json_has_the_fields_that_others_rely_on() {
 #[test]
 fn each_run_equals_giusto_sim_with_this_controller() {
     let folder = Folder::with(CALL);
-    let compare = [
-        "compare",
-        "s.toml",
-        "--json",
-        "--controller",
-        "scream:v2,gcc:libwebrtc+giusto",
-        "--set",
-        "wire.delay=35ms",
-    ];
+    let compare = "compare s.toml --json --controller scream:v2,gcc:libwebrtc+giusto --set wire.delay=35ms";
+    let compare: Vec<&str> = compare.split(' ').collect();
     let compared = without_wall(json(&folder.run(&compare)));
     for run in compared["runs"].as_array().unwrap() {
         let controller = run["controller"].as_str().unwrap();

@@ -111,7 +111,7 @@ fn a_reader_turns_a_value_draws_a_rate_and_runs_what_was_saved() {
     // A slider, by the keyboard.
     browser.evaluate(r#"document.querySelector('input[type=range][data-path="link.wire.rate"]').focus();"#);
     for _ in 0..5 {
-        browser.press_left();
+        browser.press("ArrowLeft");
     }
     settled_as(&mut browser, "record.runs?.[0].links[0].rate.startsWith('1.9')");
     let turned = browser.evaluate(&value("link.wire.rate"));

@@ -11,7 +11,7 @@ use std::{
 };
 
 use crate::common::{
-    assert_has, assert_measured, json, key_file,
+    assert_has, assert_measured, get, json, key_file,
     namespace::{in_namespace, with_hosts},
     process::Listener,
     run, text, total,
@@ -179,15 +179,6 @@ fn a_missing_receiver_gets_advice() {
             assert!(message.contains(advice), "{advice}: {message}");
         }
     }
-}
-
-fn get(address: &str, path: &str) -> String {
-    let mut client = TcpStream::connect(address).unwrap();
-    client.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-    client.write_all(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes()).unwrap();
-    let mut answer = String::new();
-    client.read_to_string(&mut answer).unwrap();
-    answer
 }
 
 #[test]

@@ -5,7 +5,7 @@
 use std::{
     fs,
     io::{BufRead, Read, Write},
-    net::{SocketAddr, TcpListener, TcpStream, UdpSocket},
+    net::{SocketAddr, TcpListener, TcpStream},
     process::{Command, Stdio},
     thread,
     time::Duration,
@@ -14,6 +14,7 @@ use std::{
 use crate::common::{
     assert_has, count, giusto, intervals_and_results, json, measured, number,
     process::{Listener, Running, start},
+    relay::{Relay, Way},
     run, skip, text, total,
 };
 use serde_json::{Value, json};
@@ -272,14 +273,16 @@ fn intervals_of_a_client_add_up_to_its_result() {
 }
 
 /// A path to an iperf3 server that drops the first datagrams: this many to it, and this many from it.
-fn path_that_drops(server: SocketAddr, mut drops: [usize; 2]) -> SocketAddr {
-    let (tcp, near) = (0..20)
-        .find_map(|_| {
-            let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
-            UdpSocket::bind(tcp.local_addr().unwrap()).ok().map(|udp| (tcp, udp))
-        })
+fn path_that_drops(server: SocketAddr, mut drops: [usize; 2]) -> Relay {
+    let (path, tcp) = std::iter::repeat_with(|| Relay::to(server))
+        .find_map(|path| TcpListener::bind(path.address).ok().map(|tcp| (path, tcp)))
         .unwrap();
-    let address = tcp.local_addr().unwrap();
+    path.set(Box::new(move |way, bytes| {
+        let left = &mut drops[usize::from(way == Way::Back)];
+        let drops = *left > 0;
+        *left = left.saturating_sub(1);
+        if drops { Vec::new() } else { vec![(Duration::ZERO, bytes.to_vec())] }
+    }));
     thread::spawn(move || {
         let (client, _) = tcp.accept().unwrap();
         let far = TcpStream::connect(server).unwrap();
@@ -290,33 +293,7 @@ fn path_that_drops(server: SocketAddr, mut drops: [usize; 2]) -> SocketAddr {
             });
         }
     });
-    thread::spawn(move || {
-        let far = UdpSocket::bind("127.0.0.1:0").unwrap();
-        far.connect(server).unwrap();
-        let mut bytes = [0; 2000];
-        let (mut length, client) = near.recv_from(&mut bytes).unwrap();
-        let (back, from_far) = (near.try_clone().unwrap(), far.try_clone().unwrap());
-        thread::spawn(move || {
-            let mut bytes = [0; 2000];
-            while let Ok(length) = from_far.recv(&mut bytes) {
-                if drops[1] > 0 {
-                    drops[1] -= 1;
-                } else {
-                    let _ = back.send_to(&bytes[..length], client);
-                }
-            }
-        });
-        loop {
-            if drops[0] > 0 {
-                drops[0] -= 1;
-            } else {
-                let _ = far.send(&bytes[..length]);
-            }
-            let Ok((more, _)) = near.recv_from(&mut bytes) else { return };
-            length = more;
-        }
-    });
-    address
+    path
 }
 
 #[test]
@@ -324,8 +301,8 @@ fn a_lost_greeting_is_repeated_and_counts_as_no_datagram() {
     // The greeting is lost, twice; or the answer to it.
     for drops in [[2, 0], [0, 1]] {
         let Some((server, to)) = iperf3_server(&["-1", "-J"]) else { return };
-        let path = path_that_drops(to.parse().unwrap(), drops).to_string();
-        let ours = sent(&path, &["--count", "100", "-b", "1M"]);
+        let path = path_that_drops(to.parse().unwrap(), drops);
+        let ours = sent(&path.address.to_string(), &["--count", "100", "-b", "1M"]);
         assert_eq!(ours["sent_packets"], 100, "{drops:?}: {ours}");
         assert_has(&ours["far_end"], &json!({ "received_packets": 100, "lost_packets": 0 }));
         let theirs = iperf3_sum(&server.output().stdout);

@@ -1,49 +1,37 @@
 //! `giusto link --relay`: UDP across a scenario's links.
 
 use std::{
-    io::{BufRead, BufReader},
-    net::{SocketAddr, UdpSocket},
-    process::Stdio,
+    net::UdpSocket,
     thread,
     time::{Duration, Instant},
 };
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
-    common::{Folder, process::Running, text},
-    link::{PATIENCE, ended, scenario},
+    common::{Folder, assert_has, count, number, process::Listener, text},
+    link::{PATIENCE, scenario},
 };
 
-/// A server, and a relay to it that has begun to listen: its address, its process, and the rest of its standard error.
-fn relay(
-    folder: &Folder,
-    flags: &[&str],
-) -> (UdpSocket, SocketAddr, Running, impl Iterator<Item = String> + use<>) {
+/// A server, and a relay to it that has begun to listen.
+fn relay(folder: &Folder, flags: &[&str]) -> (UdpSocket, Listener) {
     let server = UdpSocket::bind("127.0.0.1:0").unwrap();
     server.set_read_timeout(Some(PATIENCE)).unwrap();
     let pair = format!("127.0.0.1:0={}", server.local_addr().unwrap());
-    let words = [&["link", "s.toml", "--relay", &pair], flags].concat();
-    let mut child = folder.command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
-    let listening = lines.find(|line| line.starts_with("listening at ")).unwrap();
-    let relay = listening.split(' ').nth(2).unwrap().parse().unwrap();
-    (server, relay, Running(child), lines)
+    (server, Listener::by(folder.command(&[&["link", "s.toml", "--relay", &pair], flags].concat())))
 }
 
 #[test]
 fn a_relay_passes_on_what_its_links_corrupt() {
     let folder = scenario("delay = \"1 ms\", corruption = 1.0");
-    let (server, relay, running, lines) = relay(&folder, &["--json", "--max-lateness", "10s"]);
+    let (server, relay) = relay(&folder, &["--json", "--max-lateness", "10s"]);
     let client = UdpSocket::bind("127.0.0.1:0").unwrap();
-    client.send_to(&[0; 100], relay).unwrap();
+    client.send_to(&[0; 100], relay.address).unwrap();
     let mut bytes = [0; 200];
     let length = server.recv(&mut bytes).unwrap();
     let changed: u32 = bytes[..length].iter().map(|byte| byte.count_ones()).sum();
     assert_eq!((length, changed), (100, 1));
-    running.signal("TERM");
-    lines.for_each(drop);
-    let (result, _) = ended(&running.output());
+    let (result, _) = relay.stop();
     assert_eq!(result["links"][0]["corrupted_packets"], 1, "{result}");
 }
 
@@ -62,11 +50,11 @@ fn the_time_of_a_relay_begins_behind_the_handshake_or_with_the_media() {
         (&["--start-with-media"], &[stamp.clone(), data.clone()], &media),
     ] {
         let flags = [&["--json", "--max-lateness", "10s"], flags].concat();
-        let (server, relay, running, lines) = relay(&folder, &flags);
+        let (server, relay) = relay(&folder, &flags);
         let client = UdpSocket::bind("127.0.0.1:0").unwrap();
         let trip = |content: &[u8]| {
             let begin = Instant::now();
-            client.send_to(content, relay).unwrap();
+            client.send_to(content, relay.address).unwrap();
             let mut bytes = [0; 200];
             let length = server.recv(&mut bytes).unwrap();
             assert_eq!(&bytes[..length], content);
@@ -76,9 +64,7 @@ fn the_time_of_a_relay_begins_behind_the_handshake_or_with_the_media() {
         assert!(least < Duration::from_millis(150), "{flags:?} {least:?}");
         assert!(trip(first) >= Duration::from_millis(300), "{flags:?}");
         assert!(trip(&before[0]) >= Duration::from_millis(300), "from then on all cross: {flags:?}");
-        running.signal("TERM");
-        lines.for_each(drop);
-        let (result, _) = ended(&running.output());
+        let (result, _) = relay.stop();
         assert_eq!(result["flows"][0]["received_packets"], 2, "{result}");
     }
 }
@@ -87,49 +73,37 @@ fn the_time_of_a_relay_begins_behind_the_handshake_or_with_the_media() {
 fn a_relay_prints_its_result_and_writes_a_report() {
     let folder = scenario("delay = \"20 ms\", rate = \"10 Mbit/s\"");
     let flags = ["--json", "--duration", "1s", "--out", "r", "--max-lateness", "10s"];
-    let (server, relay, running, lines) = relay(&folder, &flags);
+    let (server, relay) = relay(&folder, &flags);
     let client = UdpSocket::bind("127.0.0.1:0").unwrap();
     client.set_read_timeout(Some(PATIENCE)).unwrap();
     // The time of the links begins now.
     thread::sleep(Duration::from_millis(300));
-    client.send_to(b"request", relay).unwrap();
+    client.send_to(b"request", relay.address).unwrap();
     let (_, from) = server.recv_from(&mut [0; 100]).unwrap();
     server.send_to(b"reply", from).unwrap();
     assert_eq!(client.recv(&mut [0; 100]).unwrap(), 5);
-    lines.for_each(drop);
-    let (result, status) = ended(&running.output());
+    let (result, status) = relay.result();
     assert_eq!(status, 0, "{result}");
-    assert_eq!((&result["duration_s"], &result["interrupted"]), (&1.0.into(), &false.into()));
-    assert_eq!(
-        (&result["relay"]["clients"], &result["flows"][0]["received_packets"]),
-        (&1.into(), &1.into())
-    );
-    assert!(result["flows"][0]["delay_ms"]["max"].as_f64().unwrap() >= 20.0);
+    assert_has(&result, &json!({ "duration_s": 1.0, "interrupted": false }));
+    let flow = &result["flows"][0];
+    assert_eq!((&result["relay"]["clients"], &flow["received_packets"]), (&1.into(), &1.into()));
+    assert!(number(&flow["delay_ms"]["max"]) >= 20.0);
     let page = std::fs::read_to_string(folder.path("r/report.html")).unwrap();
     assert!(page.contains("giusto link: s") && page.contains("in real time"));
     let saved: Value =
         serde_json::from_str(&std::fs::read_to_string(folder.path("r/result.json")).unwrap()).unwrap();
-    let sent: u64 = saved["timeline"]["flows"][0]["sent_packets"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|n| n.as_u64().unwrap())
-        .sum();
-    assert_eq!(sent, 1);
+    let sent = saved["timeline"]["flows"][0]["sent_packets"].as_array().unwrap();
+    assert_eq!(sent.iter().map(count).sum::<u64>(), 1);
 }
 
 #[test]
 fn lateness_beyond_the_bound_is_flagged() {
     let folder = scenario("delay = \"20 ms\"");
-    let (_server, relay, running, lines) = relay(&folder, &["--duration", "300ms", "--max-lateness", "1ns"]);
-    UdpSocket::bind("127.0.0.1:0").unwrap().send_to(b"request", relay).unwrap();
-    lines.for_each(drop);
-    let output = running.output();
+    let (_server, relay) = relay(&folder, &["--duration", "300ms", "--max-lateness", "1ns"]);
+    UdpSocket::bind("127.0.0.1:0").unwrap().send_to(b"request", relay.address).unwrap();
+    let output = relay.process.output();
     assert_eq!(output.status.code(), Some(3), "{}", text(&output.stdout));
     let shown = text(&output.stdout);
-    assert!(
-        shown.starts_with("warning: this machine was overloaded: 1 % of the packets were at least")
-            && shown.contains("--max-lateness"),
-        "{shown}"
-    );
+    let warning = "warning: this machine was overloaded: 1 % of the packets were at least";
+    assert!(shown.starts_with(warning) && shown.contains("--max-lateness"), "{shown}");
 }

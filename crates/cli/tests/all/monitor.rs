@@ -16,7 +16,7 @@ mod present {
     use std::{
         fs,
         io::{BufRead, BufReader, Read, Write},
-        net::{SocketAddr, TcpListener, TcpStream},
+        net::TcpListener,
         os::unix::fs::PermissionsExt as _,
         path::Path,
         process::{Command, Stdio},
@@ -29,7 +29,7 @@ mod present {
 
     use super::{run, text};
     use crate::common::{
-        giusto, key_file,
+        get, giusto, key_file,
         namespace::{Far, Routed, in_namespace},
         process::Running,
         skip,
@@ -60,7 +60,7 @@ loss = 0.5
     /// A monitor that runs, and what it says.
     struct Monitor {
         process: Running,
-        page: SocketAddr,
+        page: String,
         lines: mpsc::Receiver<String>,
     }
 
@@ -75,7 +75,7 @@ loss = 0.5
             let process = Running(child);
             let first = lines.recv_timeout(Duration::from_secs(60)).unwrap();
             let page = first.split("page at http://").nth(1).and_then(|rest| rest.split('/').next());
-            let page = page.and_then(|address| address.parse().ok()).unwrap_or_else(|| panic!("{first}"));
+            let page = page.unwrap_or_else(|| panic!("{first}")).to_owned();
             Self { process, page, lines }
         }
 
@@ -92,10 +92,7 @@ loss = 0.5
         }
 
         fn get(&self, path: &str) -> String {
-            let mut client = TcpStream::connect(self.page).unwrap();
-            write!(client, "GET {path} HTTP/1.1\r\nHost: {}\r\n\r\n", self.page).unwrap();
-            let mut answer = String::new();
-            client.read_to_string(&mut answer).unwrap();
+            let answer = get(&self.page, path);
             assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{path}: {answer:.200}");
             answer
         }

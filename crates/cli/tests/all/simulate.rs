@@ -65,17 +65,13 @@ fn built_in_scenarios_run_by_name_where_there_is_no_such_file() {
 fn a_bad_link_is_refused_with_its_line_and_the_fix() {
     let rate = "rate = \"1 Mbit/s\"";
     insta::assert_snapshot!(complaint(&with("rate = \"0 Mbit/s\"", rate), &[]), @r#"error: s.toml:6: link "wire": rate: must be above 0 bit/s, found "0 Mbit/s""#);
-    let zero = "rate = { steps = [[\"0 s\", \"1 Mbit/s\"], [\"2 s\", \"0\"]] }";
-    insta::assert_snapshot!(complaint(&with(zero, rate), &[]), @r#"error: s.toml:6: link "wire": rate is 0 bit/s for ever from 2.000000000 s on: end the outage with a later rate above 0 bit/s"#);
     insta::assert_snapshot!(complaint(&with("rate = { token-bucket = \"1 Mbit/s\", burst = \"3 kB\", peek = \"2 Mbit/s\" }", rate), &[]), @r#"error: s.toml:6: link "wire": rate: unknown key "peek": did you mean "peak"?"#);
     insta::assert_snapshot!(complaint(&with("rate = { token-bucket = \"1 Mbit/s\" }", rate), &[]), @r#"error: s.toml:6: link "wire": rate: burst is missing: add burst = "30 kB""#);
     insta::assert_snapshot!(complaint(&with("rate = { token-bucket = \"1 Mbit/s\", burst = \"3 kB\", peak = \"1 Mbit/s\" }", rate), &[]), @r#"error: s.toml:6: link "wire": the peak rate must be above the token rate, 1 Mbit/s, found "1 Mbit/s": raise it, or leave it out"#);
     insta::assert_snapshot!(complaint(&with("size = { exponential = \"500 B\", max = \"200 B\" }", "size = \"200 B\""), &[]), @r#"error: s.toml:10: flow "voice": the mean packet size must lie between min, 1 B, and max, 200 B, found "500 B""#);
     insta::assert_snapshot!(complaint(&with("rate = \"5\"", rate), &[]), @r#"error: s.toml:6: link "wire": rate: expected a rate with its unit, such as "5 Mbit/s", found "5""#);
-    insta::assert_snapshot!(complaint(&with("rate = 5", rate), &[]), @r#"error: s.toml:6: link "wire": rate: expected a rate with its unit, such as "5 Mbit/s", found 5"#);
     insta::assert_snapshot!(complaint(&with("raet = \"1 Mbit/s\"", rate), &[]), @r#"error: s.toml:6: link "wire": unknown key "raet": did you mean "rate"?"#);
     insta::assert_snapshot!(complaint(&with("delay = \"20\"", "delay = \"20 ms\""), &[]), @r#"error: s.toml:7: link "wire": delay: "20": duration needs one of the units ns, us, ms, s, min, h, such as "50 ms""#);
-    insta::assert_snapshot!(complaint(&with("loss = 1.5", rate), &[]), @r#"error: s.toml:6: link "wire": loss: must be 0 to 1, found 1.5: the default is 0"#);
     insta::assert_snapshot!(complaint(&with("queue = \"codle\"", rate), &[]), @r#"error: s.toml:6: link "wire": queue: unknown name "codle": did you mean "codel"? use one of drop-tail, codel, fq-codel, pie, red, dualpi2, step-mark, delay-threshold, policer"#);
     insta::assert_snapshot!(complaint(&with("queue = { kind = \"drop-tail\", limit = 100 }", rate), &[]), @r#"error: s.toml:6: link "wire": queue: limit: expected "100 packets", "64 kB", "300 ms" or "unlimited", found 100"#);
     insta::assert_snapshot!(complaint(&with("queue = { kind = \"codel\", target = \"0 ms\" }", rate), &[]), @r#"error: s.toml:6: link "wire": queue: target: must be above 0 s, found "0 ms": the default is "5 ms""#);
@@ -86,7 +82,6 @@ fn a_bad_link_is_refused_with_its_line_and_the_fix() {
 #[test]
 fn a_bad_flow_is_refused_with_its_line_and_the_fix() {
     let kind = "kind = \"cbr\"";
-    insta::assert_snapshot!(complaint(&with("kind = \"cbr\"\nfrom = \"here\"\nto = \"elsewhere\"", kind), &[]), @r#"error: s.toml:11: flow "voice": no route: no links lead from "here" to "elsewhere": add one, or name other ends"#);
     insta::assert_snapshot!(complaint(&with("kind = \"cbr\"\nvia = [\"wrie\"]", kind), &[]), @r#"error: s.toml:11: flow "voice": via: unknown link "wrie": did you mean "wire"? use one of wire"#
     );
     insta::assert_snapshot!(complaint(&with("kind = \"tcp\"", "kind = \"cbr\"\nrate = \"64 kbit/s\"\nsize = \"200 B\""), &[]), @r#"error: s.toml:8: flow "voice": no route: no links lead from "there" to "here": add one, or name other ends; packets of the receiver need a way back: give the link duplex = true or a reverse"#
@@ -152,7 +147,6 @@ fn ambiguous_values_are_refused() {
     insta::assert_snapshot!(and("count = 1000000000\n"), @r#"error: s.toml:13: flow "voice": at most 100000 flows fit into a scenario, found 1000000000 so far"#);
     insta::assert_snapshot!(complaint(&with("kind = \"cbr\"\nrate = \"0 bit/s\"", "kind = \"cbr\"\nrate = \"64 kbit/s\""), &[]), @r#"error: s.toml:11: flow "voice": rate: must be above 0 bit/s, found "0 bit/s", or "unlimited": try "64 kbit/s""#);
     insta::assert_snapshot!(and("size = \"1 B\"\n"), @"error: s.toml:13: size is set twice: remove one");
-    insta::assert_snapshot!(complaint(&with("loss = \"1 %\"", "rate = \"1 Mbit/s\""), &[]), @r#"error: s.toml:6: link "wire": loss: expected a number without quotes or unit, such as 0.01, found "1 %""#);
     let short = |keys: &str| {
         let flow = format!("[[flow]]\nid = \"web\"\nkind = \"short-flows\"\n{keys}");
         complaint(&format!("{}{flow}", with("duplex = true", "rate = \"1 Mbit/s\"")), &[])
@@ -190,7 +184,6 @@ fn a_bad_trace_is_refused_with_its_own_line() {
     insta::assert_snapshot!(complaint(csv, "time_s,rate_bps\n"), @r#"error: s.toml:6: link "wire": rate: trace:1: the trace is empty: write lines of time_s,rate_bps, such as 12.5,3000000"#);
     insta::assert_snapshot!(complaint(csv, "time_s,rate_bps\n0,1e6\n2,1e6\n1,1e6\n"), @r#"error: s.toml:6: link "wire": rate: trace:4: times must increase, found 1 s after 2 s"#);
     insta::assert_snapshot!(complaint(csv, "0,0\n"), @r#"error: s.toml:6: link "wire": rate: trace:1: rate must be above 0 bit/s, found "0 bit/s": leave the link out, or give a loss of 1"#);
-    insta::assert_snapshot!(complaint("rate = { mahimahi = \"trace\" }", "1\n2\n1\n"), @r#"error: s.toml:6: link "wire": rate: trace:3: times must not decrease, found 1 ms after 2 ms"#);
     insta::assert_snapshot!(complaint("rate = { trace = \"missing\" }", ""), @r#"error: s.toml:6: link "wire": rate: missing: cannot be read (No such file or directory (os error 2)): check the name"#
     );
 }
@@ -204,13 +197,11 @@ fn several_problems_are_reported_at_once() {
     error: s.toml:12: flow "voice": unknown key "sice": did you mean "size"?
     "#);
     insta::assert_snapshot!(complaint("duration = \n", &[]), @"error: s.toml:1: string values must be quoted, expected literal string");
-    insta::assert_snapshot!(complaint("", &[]), @r#"error: s.toml:1: duration is missing: add duration = "60 s""#);
 }
 
 #[test]
 fn a_setting_is_checked_as_the_file_is() {
     insta::assert_snapshot!(complaint(GOOD, &["--set", "wire.rate=0"]), @r#"error: s.toml: --set wire.rate=0: link "wire": rate: expected a rate with its unit, such as "5 Mbit/s", found 0"#);
-    insta::assert_snapshot!(complaint(GOOD, &["--set", "wrie.rate=1M"]), @r#"error: s.toml: --set wrie.rate=1M: nothing is called "wrie": use one of link.wire, flow.voice, duration, warmup, seed"#);
     insta::assert_snapshot!(complaint(GOOD, &["--set", "voice.raet=1M"]), @r#"error: s.toml: --set voice.raet=1M: flow "voice": unknown key "raet": did you mean "rate"?"#);
     let folder = Folder::with(GOOD);
     let result =

@@ -236,19 +236,9 @@ fn a_report_with_a_live_page_is_changed_by_its_readers() {
     let Some(mut browser) = Chromium::start("a_report_with_a_live_page") else { return };
     let folder = Folder::with(CALL);
     fs::write(folder.path("own.csv"), TRACE).unwrap();
-    let compared = [
-        "compare",
-        "s.toml",
-        "--controller",
-        "nada,tempo",
-        "--set",
-        "wire.delay=30ms",
-        "--seed",
-        "7",
-        "--out",
-        "out",
-        "--live-page",
-    ];
+    let compared =
+        "compare s.toml --controller nada,tempo --set wire.delay=30ms --seed 7 --out out --live-page";
+    let compared: Vec<&str> = compared.split(' ').collect();
     assert!(folder.run(&compared).status.success());
     let result: Value = serde_json::from_slice(&fs::read(folder.path("out/result.json")).unwrap()).unwrap();
     browser.open(&format!("file://{}", folder.path("out/live.html").display()));
@@ -284,16 +274,8 @@ fn a_live_page_holds_what_was_run() {
     };
     let page =
         live(&["sim", "s.toml", "--set", "wire.delay=30ms", "--seed", "7", "--controller", "nada"], "");
-    has(
-        &page,
-        &[
-            "own.csv",
-            "1500000",
-            "[\"wire.delay\",\"30ms\"]",
-            "[\"seed\",\"7\"]",
-            "\"controllers\":[\"nada\"]",
-        ],
-    );
+    has(&page, &["own.csv", "1500000", "[\"wire.delay\",\"30ms\"]"]);
+    has(&page, &["[\"seed\",\"7\"]", "\"controllers\":[\"nada\"]"]);
     let page = live(&["sim", "s.toml", "--controller", "nada", "--flow", "call"], "");
     has(&page, &["[\"flow.call.controller\",\"nada\"]", "\"controllers\":[]"]);
     let page = live(&["compare", "s.toml", "--controller", "nada,tempo"], "");
@@ -301,24 +283,21 @@ fn a_live_page_holds_what_was_run() {
     let page = live(&["benchmark", "--seed", "a", "--replay", "0", "--controller", "nada"], "");
     has(&page, &["scenario 0 of seed"]);
 
-    let refused = |arguments: &[&str]| {
-        let output = folder.run(arguments);
-        assert_eq!(output.status.code(), Some(2), "{}", text(&output.stdout));
-        text(&output.stderr)
-    };
-    let live = ["--live-page", "--engine", "engine.gz"];
-    let error = refused(&[&["compare", "s.toml", "--flow", "call", "--out", "new"][..], &live].concat());
-    assert!(error.contains("--live-page changes the controllers of all media flows"), "{error}");
-    let error = refused(&[&["benchmark", "--scenarios", "1", "--out", "new"][..], &live].concat());
-    assert!(error.contains("--live-page shows one run: name it with --replay"), "{error}");
-    let bound = ["benchmark", "--replay", "0", "--controller", "bound:causal", "--out", "new"];
-    let error = refused(&[&bound[..], &live].concat());
-    assert!(error.contains("a page cannot run a bound"), "{error}");
-    // Before the runs.
-    let error = refused(&[&["compare", "media", "--controller", "all", "--out", "new"][..], &live].concat());
-    assert!(error.contains("--live-page: controllers: 18: choose at most 8"), "{error}");
-    let error = refused(&["sim", "s.toml", "--out", "new", "--live-page", "--engine", "nowhere.gz"]);
-    assert!(error.contains("nowhere.gz: cannot be read"), "{error}");
-    assert!(refused(&["sim", "s.toml", "--live-page"]).contains("--out"));
+    for (command, expected) in [
+        ("compare s.toml --flow call", "--live-page changes the controllers of all media flows"),
+        ("benchmark --scenarios 1", "--live-page shows one run: name it with --replay"),
+        ("benchmark --replay 0 --controller bound:causal", "a page cannot run a bound"),
+        // Before the runs.
+        ("compare media --controller all", "--live-page: controllers: 18: choose at most 8"),
+        ("sim s.toml --engine nowhere.gz", "nowhere.gz: cannot be read"),
+        ("sim s.toml", "--out"),
+    ] {
+        let out: &[&str] = if expected == "--out" { &[] } else { &["--out", "new"] };
+        let engine: &[&str] = if command.contains("--engine") { &[] } else { &["--engine", "engine.gz"] };
+        let words: Vec<&str> = command.split(' ').collect();
+        let output = folder.run(&[&words, &["--live-page"][..], out, engine].concat());
+        let error = text(&output.stderr);
+        assert!(output.status.code() == Some(2) && error.contains(expected), "{command}: {error}");
+    }
     assert!(!folder.path("new").exists());
 }

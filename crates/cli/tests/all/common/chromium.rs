@@ -170,11 +170,6 @@ impl Chromium {
         self.call("Browser.setDownloadBehavior", &behaviour);
     }
 
-    /// Presses the left arrow, wherever the focus is.
-    pub(crate) fn press_left(&mut self) {
-        self.press("ArrowLeft");
-    }
-
     /// Presses a key, wherever the focus is.
     pub(crate) fn press(&mut self, key: &str) {
         let (code, text) = match key {
@@ -236,11 +231,20 @@ impl Visitor {
     /// A camera and a microphone that Chromium makes: a picture that moves, and beeps.
     const CAMERA: [&str; 2] = ["--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream"];
 
-    /// The installed browser at this page, with a camera and a microphone. Without one, the test says that it is skipped.
+    /// The installed browser at this page. Without one, the test says that it is skipped.
     pub(crate) fn to(test: &str, profile: &str, url: &str) -> Option<Self> {
+        Self::with(test, profile, url, &[])
+    }
+
+    /// The same with a camera and a microphone, which the page may use; it sees the addresses of this machine then.
+    pub(crate) fn with_camera(test: &str, profile: &str, url: &str) -> Option<Self> {
+        Self::with(test, profile, url, &Self::CAMERA)
+    }
+
+    fn with(test: &str, profile: &str, url: &str, flags: &[&str]) -> Option<Self> {
         let mut command = Command::new("chromium");
         command.args(["--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run"]);
-        command.arg("--autoplay-policy=no-user-gesture-required").args(Self::CAMERA);
+        command.arg("--autoplay-policy=no-user-gesture-required").args(flags);
         command.arg(format!("--user-data-dir={profile}")).arg(url);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         match command.spawn() {

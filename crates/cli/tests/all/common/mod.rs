@@ -11,9 +11,11 @@ mod strict;
 
 use std::{
     fs,
-    io::Write,
+    io::{Read, Write},
+    net::TcpStream,
     path::PathBuf,
     process::{Command, Output, Stdio},
+    time::Duration,
 };
 
 use serde_json::Value;
@@ -101,6 +103,16 @@ pub(crate) fn count(value: &Value) -> u64 {
 /// The content of a key file: key 1, which is this byte again and again.
 pub(crate) fn key_file(byte: &str) -> String {
     format!("1 {}\n", byte.repeat(32))
+}
+
+/// What a server answers to a request for `path`.
+pub(crate) fn get(host: &str, path: &str) -> String {
+    let mut client = TcpStream::connect(host).unwrap();
+    client.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    client.write_all(format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n").as_bytes()).unwrap();
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).unwrap();
+    answer
 }
 
 /// Says that a test is skipped, also where the output of tests is captured.

@@ -81,13 +81,12 @@ impl Listener {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut stderr = BufReader::new(child.stderr.take().unwrap());
         let process = Running(child);
-        let mut line = String::new();
-        stderr.read_line(&mut line).unwrap();
         // Warnings come first, such as that of a key file that all may read, and the fingerprint of a certificate.
-        while line.starts_with("warning: ") || line.starts_with("fingerprint ") {
-            line.clear();
-            stderr.read_line(&mut line).unwrap();
+        let mut said = String::new();
+        while !said.lines().last().is_some_and(|line| line.starts_with("listening ")) {
+            assert!(stderr.read_line(&mut said).unwrap() > 0, "it does not listen: {said}");
         }
+        let line = said.lines().last().unwrap();
         let address = line.split_whitespace().nth(2).and_then(|word| word.parse().ok());
         let address = address.unwrap_or_else(|| panic!("no address in {line:?}"));
         // The pipe is read to the end: a full pipe would block the process.

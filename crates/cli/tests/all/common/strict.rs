@@ -22,6 +22,12 @@ impl<'de> Deserialize<'de> for Unique {
 
 struct Names;
 
+macro_rules! leaves {
+    ($($visit:ident: $value:ty),*) => {
+        $(fn $visit<E: Error>(self, _: $value) -> Result<Unique, E> { Ok(Unique) })*
+    };
+}
+
 impl<'de> Visitor<'de> for Names {
     type Value = Unique;
 
@@ -29,25 +35,7 @@ impl<'de> Visitor<'de> for Names {
         formatter.write_str("JSON")
     }
 
-    fn visit_bool<E: Error>(self, _: bool) -> Result<Unique, E> {
-        Ok(Unique)
-    }
-
-    fn visit_i64<E: Error>(self, _: i64) -> Result<Unique, E> {
-        Ok(Unique)
-    }
-
-    fn visit_u64<E: Error>(self, _: u64) -> Result<Unique, E> {
-        Ok(Unique)
-    }
-
-    fn visit_f64<E: Error>(self, _: f64) -> Result<Unique, E> {
-        Ok(Unique)
-    }
-
-    fn visit_str<E: Error>(self, _: &str) -> Result<Unique, E> {
-        Ok(Unique)
-    }
+    leaves!(visit_bool: bool, visit_i64: i64, visit_u64: u64, visit_f64: f64, visit_str: &str);
 
     fn visit_unit<E: Error>(self) -> Result<Unique, E> {
         Ok(Unique)
