@@ -1,7 +1,9 @@
 //! Network namespaces of tests.
 
 use std::{
-    fs, panic,
+    fs,
+    ops::Deref,
+    panic,
     process::{Child, Command, Stdio},
     thread,
     time::Duration,
@@ -109,30 +111,20 @@ impl Far {
     /// Behind a link of this MTU.
     pub(crate) fn behind(mtu: u32) -> Self {
         let (far, mtu) = (Self(Space::new()), mtu.to_string());
-        let peer = ["type", "veth", "peer", "name", "far", "mtu", &mtu, "netns", &far.0.pid()];
+        let peer = ["type", "veth", "peer", "name", "far", "mtu", &mtu, "netns", &far.pid()];
         ip(&[&["link", "add", "near", "mtu", &mtu][..], &peer].concat());
         ip(&["address", "add", "10.9.0.1/24", "dev", "near"]);
         ip(&["link", "set", "near", "up"]);
-        far.0.run("ip address add 10.9.0.2/24 dev far\nip link set far up");
+        far.run("ip address add 10.9.0.2/24 dev far\nip link set far up");
         far
     }
+}
 
-    /// A `giusto` that listens there.
-    pub(crate) fn listener(&self, args: &[&str]) -> Listener {
-        self.0.listener(args)
-    }
+impl Deref for Far {
+    type Target = Space;
 
-    pub(crate) fn enter(&self, program: &str) -> Command {
-        self.0.enter(program)
-    }
-
-    pub(crate) fn pid(&self) -> String {
-        self.0.pid()
-    }
-
-    /// Runs commands there, one a line.
-    pub(crate) fn run(&self, lines: &str) {
-        self.0.run(lines);
+    fn deref(&self) -> &Space {
+        &self.0
     }
 }
 
