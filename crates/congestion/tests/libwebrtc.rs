@@ -59,10 +59,6 @@ fn units(text: &str) -> i64 {
     text.parse().unwrap()
 }
 
-fn bps(text: &str) -> DataRate {
-    DataRate::from_bps(text.parse().unwrap())
-}
-
 /// Feeds a history to `gcc:libwebrtc`.
 struct Replay {
     controller: Box<dyn Controller>,
@@ -81,7 +77,8 @@ struct Replay {
 impl Replay {
     fn run(history: &str) -> Trajectory {
         let mut lines = history.lines();
-        let start: Vec<_> = lines.next().unwrap().split(' ').skip(1).map(bps).collect();
+        let start = lines.next().unwrap().split(' ').skip(1);
+        let start: Vec<_> = start.map(|bps| DataRate::from_bps(bps.parse().unwrap())).collect();
         let limits = Limits::DEFAULT.with_min(start[1]).with_start(start[0]).with_max(start[2]);
         let mut this = Self {
             controller: "gcc:libwebrtc".parse::<Algorithm>().unwrap().build(limits),
@@ -115,10 +112,8 @@ impl Replay {
                 self.controller.on_feedback(now, &Feedback::default().with_rtt(rtt));
             }
             "l" => {
-                let (lost, received) = (units(fields[2]), units(fields[3]));
-                let expected_packets = u64::try_from(lost + received).unwrap();
-                let ratio = lost as f64 / (lost + received) as f64;
-                let loss = Some(LossReport::new(ratio, expected_packets));
+                let (lost, expected) = (units(fields[2]), units(fields[2]) + units(fields[3]));
+                let loss = Some(LossReport::new(lost as f64 / expected as f64, expected as u64));
                 self.controller.on_feedback(now, &Feedback::default().with_loss(loss));
             }
             "f" => self.on_packets(DataSize::from_bytes(fields[2].parse().unwrap()), &fields[3..]),

@@ -67,7 +67,6 @@ impl ByArrival {
 
 #[cfg(test)]
 mod tests {
-    use giusto_units::Ecn;
     use proptest::prelude::*;
 
     use super::*;
@@ -81,8 +80,7 @@ mod tests {
                 // Sent in another order than reported.
                 let sequence = place as u64 ^ 3;
                 let at = Timestamp::from_nanos(sequence / 2);
-                let sent = SentPacket { sequence, at, size, probe: None, in_flight: size };
-                PacketReport { sent, arrival: arrival.map(PeerTimestamp::from_nanos), ecn: Ecn::NotEct }
+                PacketReport::new(SentPacket::new(sequence, at, size), arrival.map(PeerTimestamp::from_nanos))
             };
             let reports: Vec<_> = arrivals.iter().enumerate().map(report).collect();
             let mut sorted = ByArrival::default();

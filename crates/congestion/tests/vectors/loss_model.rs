@@ -1,152 +1,173 @@
 //! The cases of libwebrtc's `loss_based_bwe_v2_test.cc` as data, with their original names.
+//!
+//! A line without indentation is a case: name, base configuration, changed constants. The others are its steps: actions, and what holds
+//! after them. Rates are in kbit/s, times in ms. `mark` stores the estimate; `x` and `+` are a factor of it and bit/s on it.
+//!
+//! Packets are of 15 kB each; observations take 250 ms. `received 0`: two packets from 0 ms on, one observation apart: both arrive. `half`:
+//! the second is lost. `lost 5 0`: five packets, all lost, sent 10 ms apart, the last one an observation after the first. `tenth 15000 0`:
+//! ten packets, one observation apart each: the last, of this size in bytes, is lost. `until received padding`: packets, starting with the
+//! next observation, until the model is in this state.
 
 use giusto_units::TimeDelta;
 
 use super::{tests::packet, *};
+use crate::testing::{at, kbps};
 
-/// The fate of an observation's packets of 15 kB each. Times are in observations of 250 ms.
-#[derive(Debug, Clone, Copy)]
-enum Fate {
-    /// Two packets, one observation apart: both arrive.
-    Received,
-    /// Two packets, one observation apart: the second is lost.
-    Half,
-    /// This number of packets, all lost. They are sent 10 ms apart, the last one an observation after the
-    /// first.
-    AllLost(u64),
-    /// Ten packets, one observation apart each: the last, of this size in bytes, is lost.
-    Tenth(u64),
-}
-
-#[derive(Debug, Clone, Copy)]
-enum Do {
-    /// Start at this rate in kbit/s.
-    Begin(u64),
-    /// Acknowledged rate in kbit/s.
-    Acknowledged(u64),
-    /// The acknowledged rate, as a factor on the estimate at [`Mark`](Do::Mark).
-    AcknowledgedOfMark(f64),
-    /// Minimum and maximum, kbit/s.
-    Limits(u64, u64),
-    /// Packets, starting at this time in milliseconds.
-    Feed(Fate, u64),
-    /// Packets, starting with the next observation, until the model is in this state.
-    FeedUntil(Fate, LossState),
-    /// The delay-based rate from here on, kbit/s.
-    Delay(Option<u64>),
-    /// The delay-based rate: the estimate at the mark times the factor, plus bit/s.
-    DelayOfMark(f64, u64),
-    /// The sender is application-limited from here on.
-    Limited,
-    /// Store the estimate.
-    Mark,
-}
-
-use Do::*;
-use Fate::*;
-use LossState::{Decreasing, DelayBased, IncreasingWithPadding};
-
-#[derive(Debug, Clone, Copy)]
-enum Then {
-    Is(u64),
-    Not(u64),
-    Above(u64),
-    Below(u64),
-    AtMost(u64),
-    /// The mark times this factor, plus bit/s.
-    OfMark(f64, u64),
-    AtMostOfMark(f64),
-    AtLeastOfMark(f64),
-    /// The mark, within this many kbit/s.
-    NearMark(u64),
-    /// No estimate.
-    Nothing,
-    In(LossState),
-    NotIn(LossState),
-}
-
-use Then::*;
+const CASES: &str = "\
+ReturnsDelayBasedEstimateWhenDisabled full
+  delay 100, lost 1 0 => is 100
+NoBandwidthEstimateGivenNoInitialization full
+  received 0 => nothing, in delay
+NoBandwidthEstimateGivenNotEnoughFeedback full
+  begin 600 => nothing
+SetValueIsTheEstimateUntilAdditionalFeedbackHasBeenReceived full
+  begin 600, received 0 => not 600, below 1000000
+  begin 600 => is 600
+  received 500 => not 600
+ReadyToUseInStartPhase short
+  delay 600, received 0 => is 600
+EstimateIsNotHigherThanMaxBitrate full
+  limits 10 1000, begin 1000, received 0 => at-most 1000
+SetAcknowledgedBitrateOnlyAffectsTheBweWhenAdditionalFeedbackIsGiven full
+  begin 600, received 0 => is 660
+  acked 900 => is 660
+  received 500 => not 726
+the-same-without-the-acknowledged-rate full
+  begin 600, received 0, received 500 => is 726
+BandwidthEstimateCappedByDelayBasedEstimateWhenNetworkNormal full
+  begin 600, received 0 => above 600
+  delay 500, received 500 => is 500
+NoBweChangeIfObservationDurationUnchanged full
+  begin 600, acked 300, received 0, mark, received 0 => is-mark x1+0
+NoBweChangeIfObservationDurationIsSmallAndNetworkNormal full
+  begin 600, received 0, mark, received 249 => is-mark x1+0
+IncreaseToDelayBasedEstimateIfNoLossOrDelayIncrease full
+  begin 600, delay 5000, received 0 => is 5000
+  received 500 => is 5000
+SelectHigherCandidateIfHavingSameObjective short
+  begin 1000, delay 1000, received 0, mark, delay x1.02+8, received 250 => is-mark x1.02+8
+BandwidthEstimateIsCappedToBeTcpFairGivenTooHighLossRate full
+  begin 600, lost 2 0 => is 100
+UseAckedBitrateForEmegencyBackOff full
+  begin 600, acked 300, half 0, lost 2 500 => at-most 300
+NotBackOffToAckedRateInAlr short
+  limits 10 1000000, delay 5000, begin 600, acked 100, limited, lost 2 0 => above 100, below 600
+BackOffToAckedRateIfNotInAlr short
+  limits 10 1000000, delay 5000, begin 600, acked 100, lost 2 0 => is 100
+BoundEstimateByAckedRate short
+  limits 10 1000000, begin 600, acked 500, lost 2 0 => is 500
+NotBoundEstimateByAckedRate short lower=0
+  limits 10 1000000, begin 600, acked 500, lost 2 0 => below 500
+HasDecreaseStateBecauseOfUpperBound short candidates=1 upper=10
+  limits 10 1000000, begin 500, acked 100, tenth 15000 0 => is 200, in decreasing
+UseByteLossRate short
+  begin 500, tenth 300000 0 => below 160, in decreasing
+NotIncreaseIfInherentLossLessThanAverageLoss short candidates=1.2
+  begin 600, tenth 15000 0, tenth 15000 250 => is 600
+SelectHighBandwidthCandidateIfLossRateIsLessThanThreshold short no-increase=0
+  begin 600, delay 5000, tenth 15000 0, tenth 15000 250 => above 600
+SelectLowBandwidthCandidateIfLossRateIsIsHigherThanThreshold short preference=0.05
+  begin 600, delay 5000, tenth 15000 0, tenth 15000 250 => below 600
+IncreaseByHoldFactorAfterLossBasedBweBacksOff short
+  begin 600, acked 100, delay 5000, lost 2 0, mark, received 500, until received padding => is-mark x1.2+0
+LossBasedStateIsDelayBasedEstimateAfterNetworkRecovering short candidates=100/1/0.5 upper=10000 increase=100 no-increase=0
+  begin 600, acked 300, delay 600, lost 2 0 => in decreasing
+  acked 600, received 250 => in delay
+  received 500 => in delay
+LossBasedStateIsNotDelayBasedEstimateIfDelayBasedEstimateInfinite short candidates=100/1/0.5 upper=10000 increase=100
+  begin 600, lost 2 0 => in decreasing
+  acked 600, received 250 => not-in delay
+IncreaseByFactorOfAckedBitrateAfterLossBasedBweBacksOff short preference=0.99 ramp=1.2 upper=10000
+  begin 600, acked 300, delay 5000, lost 2 0, mark => in decreasing, below 600
+  acked x0.9+0, until received padding => is-mark x1.08+0
+  acked x0.9+0, until received padding => is-mark x1.08+0
+EnsureIncreaseEvenIfAckedBitrateBound short preference=0.99 ramp=1.2 upper=10000
+  begin 600, acked 300, delay 5000, lost 2 0, mark => in decreasing, below 600
+  acked x0.5+0, until received padding => is-mark x1+1
+HasDelayBasedStateIfLossBasedBweIsMax short
+  limits 10 1000, delay 2000, received 0 => in delay, is 1000
+  half 250 => in decreasing, below 1000
+  until received delay => is 1000
+EndHoldDurationIfDelayBasedEstimateWorks short
+  begin 2500, half 0, mark => in decreasing
+  delay x1+10000, received 250, received 500 => in delay, is-mark x1+10000
+EstimateBitrateIsBoundedDuringDelayedWindowAfterLossBasedBweBacksOff full
+  begin 600, acked 300, delay 5000, received 0, acked 5000, half 298, mark, received 299 => is-mark x1+0
+KeepIncreasingEstimateAfterDelayedIncreaseWindow full
+  begin 600, acked 300, delay 5000, received 0, acked 5000, received 299, mark, received 301 => at-least-mark x1+0
+HasIncreaseStateBecauseOfLowerBound short candidates=1 lower=10
+  limits 10 1000000, begin 500, acked 1, half 0 => in decreasing
+  acked 200, half 500 => is 2000, in padding
+EstimateIncreaseSlowlyFromInstantUpperBoundInAlrIfFieldTrial short try-upper=1
+  begin 1000, acked 150, limited, half 0, mark => in decreasing
+  received 250, received 500, received 750 => at-most-mark x1.999+0
+BestCandidateResetsToUpperBoundInFieldTrial short padding=1
+  begin 2500, limited, half 0, mark => in decreasing
+  received 250, received 500 => in padding, at-most-mark x1+100000, at-least-mark x1-100000
+HoldRateNotLowerThanAckedRate short hold=10
+  begin 2500, half 0 => in decreasing
+  acked 1000, half 250 => in decreasing, is 1000
+EstimateNotLowerThanAckedRate short
+  begin 2500, lost 2 0 => below 1000
+  acked 1000, lost 2 250 => is 1000
+  received 500, received 750 => above 1000
+DecreaseToAckedCandidateIfPaddingInAlr short padding=1 upper=10000
+  begin 1000, limited, until lost 2 decreasing, until received padding => above 900
+  acked 100, until lost 2 decreasing => is 100
+DecreaseAfterPadding short padding=1 ramp=2
+  begin 2500, acked 51, half 0 => in decreasing, is 51
+  acked 26, until received padding, mark, until received decreasing => later 1250
+UseByteLossRateIgnoreLossSpike five
+  begin 500, delay 500, received 0, received 250, received 500, received 750, received 1000 => is 500
+  lost 2 1250, received 1500 => in delay, is 500
+  lost 2 1750 => in decreasing, below 500
+UseByteLossRateDoesNotIgnoreLossSpikeOnSendBurst five
+  begin 500, delay 500, received 0, received 250, received 500, received 750, received 1000 => is 500
+  lost 5 1250 => in decreasing, at-most 500
+";
 
 const PACKET: u64 = 15_000;
 const STEP: u64 = 250;
 
-fn reports(fate: Fate, sequence: &mut u64, from: u64) -> Vec<PacketReport> {
+fn reports(fate: &[&str], sequence: &mut u64, from: u64) -> Vec<PacketReport> {
     let mut packet = |millis: u64, bytes: u64, arrived: bool| {
         *sequence += 1;
-        packet(*sequence, Timestamp::from_nanos(millis * 1_000_000), bytes, arrived)
+        packet(*sequence, at(millis), bytes, arrived)
     };
-    match fate {
-        Received => vec![packet(from, PACKET, true), packet(from + STEP, PACKET, true)],
-        Half => vec![packet(from, PACKET, true), packet(from + STEP, PACKET, false)],
-        AllLost(packets) => (0..packets)
-            .map(|i| packet(from + if i + 1 == packets { STEP } else { i * 10 }, PACKET, false))
-            .collect(),
-        Tenth(bytes) => {
-            (0..10).map(|i| packet(from + i * STEP, if i == 9 { bytes } else { PACKET }, i != 9)).collect()
+    let last = |i: u64, count: u64, before: u64| from + if i + 1 == count { STEP } else { before };
+    match *fate {
+        ["received" | "half"] => {
+            vec![packet(from, PACKET, true), packet(from + STEP, PACKET, fate == ["received"])]
         }
+        ["lost", count] => {
+            let count = count.parse().unwrap();
+            (0..count).map(|i| packet(last(i, count, i * 10), PACKET, false)).collect()
+        }
+        ["tenth", bytes] => {
+            let bytes = |i| if i == 9 { bytes.parse().unwrap() } else { PACKET };
+            (0..10).map(|i| packet(from + i * STEP, bytes(i), i != 9)).collect()
+        }
+        _ => panic!("{fate:?}"),
     }
 }
 
-/// Runs `steps`; each check holds after the steps before it.
-fn run(name: &str, config: ModelConfig, steps: &[(&[Do], &[Then])]) {
-    let mut model = LossModel::new(config).unwrap();
-    let (mut sequence, mut next, mut delay, mut limited, mut mark) = (0, 0, None, false, DataRate::ZERO);
-    let kbps = |kbps: u64| DataRate::from_bps(kbps * 1000);
-    for (number, (actions, checks)) in steps.iter().enumerate() {
-        for &action in *actions {
-            match action {
-                Begin(rate) => model.set_rate(kbps(rate)),
-                Acknowledged(rate) => model.set_acknowledged(kbps(rate)),
-                AcknowledgedOfMark(factor) => model.set_acknowledged(scaled(mark, factor)),
-                Limits(min, max) => model.set_limits(kbps(min), kbps(max)),
-                Delay(rate) => delay = rate.map(kbps),
-                DelayOfMark(factor, plus) => delay = Some(sum(scaled(mark, factor), plus)),
-                Limited => limited = true,
-                Mark => mark = model.estimate().rate.unwrap(),
-                Feed(fate, from) => {
-                    model.update(&reports(fate, &mut sequence, from), delay, limited);
-                    next = from + STEP;
-                }
-                FeedUntil(fate, state) => {
-                    let mut rounds = 0;
-                    while model.estimate().state != state {
-                        model.update(&reports(fate, &mut sequence, next), delay, limited);
-                        next += STEP;
-                        rounds += 1;
-                        assert!(rounds < 1000, "{name}, step {number}: {:?}", model.estimate());
-                    }
-                }
-            }
-        }
-        for check in *checks {
-            let found = model.estimate();
-            let rate = found.rate.unwrap_or(UNLIMITED);
-            let holds = match *check {
-                Is(expected) => found.rate == Some(kbps(expected)),
-                Not(other) => found.rate != Some(kbps(other)),
-                Above(other) => rate > kbps(other),
-                Below(other) => rate < kbps(other),
-                AtMost(other) => rate <= kbps(other),
-                OfMark(factor, plus) => rate == sum(scaled(mark, factor), plus),
-                AtMostOfMark(factor) => rate <= scaled(mark, factor),
-                AtLeastOfMark(factor) => rate >= scaled(mark, factor),
-                NearMark(near) => rate.as_bps().abs_diff(mark.as_bps()) <= near * 1000,
-                Nothing => found.rate.is_none(),
-                In(state) => found.state == state,
-                NotIn(state) => found.state != state,
-            };
-            assert!(holds, "{name}, step {number}: {check:?}, found {found:?}, mark {mark}");
-        }
+fn state(name: &str) -> LossState {
+    match name {
+        "delay" => LossState::DelayBased,
+        "padding" => LossState::IncreasingWithPadding,
+        "decreasing" => LossState::Decreasing,
+        _ => panic!("{name}"),
     }
-}
-
-fn sum(rate: DataRate, bps: u64) -> DataRate {
-    DataRate::from_bps(rate.as_bps() + bps)
 }
 
 /// The defaults of the class there: from 1 kbit/s, without a maximum.
 fn base() -> ModelConfig {
-    ModelConfig { min: DataRate::from_bps(1000), max: UNLIMITED, ..ModelConfig::default() }
+    ModelConfig { min: kbps(1), max: UNLIMITED, ..ModelConfig::default() }
+}
+
+/// There: `ShortObservationConfig`.
+fn short() -> ModelConfig {
+    ModelConfig { observations_needed: 1, observations_kept: 2, ..base() }
 }
 
 /// There: `Config(true, true)`.
@@ -155,13 +176,13 @@ fn full() -> ModelConfig {
         ramp_up: 1.2,
         candidate_factors: vec![1.1, 1.0, 0.95],
         bias: 0.01,
-        inherent_loss_balance: DataRate::from_bps(14_000),
+        inherent_loss_balance: kbps(14),
         inherent_loss_offset: 0.9,
         newton_steps: 2,
         newton_step_size: 0.4,
         send_rate_smoothing: 0.01,
         average_weight: 0.97,
-        upper_bound_balance: DataRate::from_bps(90_000),
+        upper_bound_balance: kbps(90),
         upper_bound_offset: 0.1,
         temporal_weight: 0.98,
         observations_needed: 1,
@@ -170,413 +191,127 @@ fn full() -> ModelConfig {
     }
 }
 
-/// There: `ShortObservationConfig`.
-fn short(change: impl FnOnce(&mut ModelConfig)) -> ModelConfig {
-    let mut config = ModelConfig { observations_needed: 1, observations_kept: 2, ..base() };
-    change(&mut config);
-    config
+fn set(config: &mut ModelConfig, constant: &str) {
+    let (key, text) = constant.split_once('=').unwrap();
+    let values: Vec<f64> = text.split('/').map(|value| value.parse().unwrap()).collect();
+    let value = values[0];
+    match key {
+        "candidates" => config.candidate_factors = values,
+        "hold" => config.hold_factor = value,
+        "increase" => config.max_increase = value,
+        "lower" => config.lower_bound_factor = value,
+        "no-increase" => config.no_increase_above_inherent_loss = value > 0.0,
+        "padding" => config.padding_duration = TimeDelta::from_seconds_f64(value),
+        "preference" => config.preference_threshold = value,
+        "ramp" => config.ramp_up = value,
+        "try-upper" => config.try_upper_bound_when_limited = value > 0.0,
+        "upper" => config.upper_bound_balance = scaled(kbps(1), value),
+        _ => panic!("{constant}"),
+    }
 }
 
-fn without_upper_bound(config: &mut ModelConfig) {
-    config.upper_bound_balance = DataRate::from_bps(10_000_000);
+struct Case {
+    name: &'static str,
+    model: LossModel,
+    sequence: u64,
+    next: u64,
+    delay: Option<DataRate>,
+    limited: bool,
+    /// The stored estimate, and the next observation at that time.
+    mark: (DataRate, u64),
 }
 
-#[test]
-fn it_starts_as_published() {
-    run(
-        "ReturnsDelayBasedEstimateWhenDisabled",
-        full(),
-        &[(&[Delay(Some(100)), Feed(AllLost(1), 0)], &[Is(100)])],
-    );
-    run(
-        "NoBandwidthEstimateGivenNoInitialization",
-        full(),
-        &[(&[Feed(Received, 0)], &[Nothing, In(DelayBased)])],
-    );
-    run("NoBandwidthEstimateGivenNotEnoughFeedback", full(), &[(&[Begin(600)], &[Nothing])]);
-    run(
-        "SetValueIsTheEstimateUntilAdditionalFeedbackHasBeenReceived",
-        full(),
-        &[
-            (&[Begin(600), Feed(Received, 0)], &[Not(600), Below(1_000_000)]),
-            (&[Begin(600)], &[Is(600)]),
-            (&[Feed(Received, 500)], &[Not(600)]),
-        ],
-    );
-    run("ReadyToUseInStartPhase", short(|_| ()), &[(&[Delay(Some(600)), Feed(Received, 0)], &[Is(600)])]);
-    run(
-        "EstimateIsNotHigherThanMaxBitrate",
-        full(),
-        &[(&[Limits(10, 1000), Begin(1000), Feed(Received, 0)], &[AtMost(1000)])],
-    );
-}
+impl Case {
+    fn new(line: &'static str) -> Self {
+        let words: Vec<_> = line.split(' ').collect();
+        let mut config = match words[1] {
+            "full" => full(),
+            "short" => short(),
+            "five" => ModelConfig { observations_kept: 5, ..base() },
+            other => panic!("{other}"),
+        };
+        words[2..].iter().for_each(|constant| set(&mut config, constant));
+        let (model, mark) = (LossModel::new(config).unwrap(), (DataRate::ZERO, 0));
+        Self { name: words[0], model, sequence: 0, next: 0, delay: None, limited: false, mark }
+    }
 
-#[test]
-fn it_grows_as_published_without_loss() {
-    run(
-        "SetAcknowledgedBitrateOnlyAffectsTheBweWhenAdditionalFeedbackIsGiven",
-        full(),
-        &[
-            (&[Begin(600), Feed(Received, 0)], &[Is(660)]),
-            (&[Acknowledged(900)], &[Is(660)]),
-            // Without the acknowledged rate it would be 660 × 1.1.
-            (&[Feed(Received, 500)], &[Not(726)]),
-        ],
-    );
-    run(
-        "the same without the acknowledged rate",
-        full(),
-        &[(&[Begin(600), Feed(Received, 0), Feed(Received, 500)], &[Is(726)])],
-    );
-    run(
-        "BandwidthEstimateCappedByDelayBasedEstimateWhenNetworkNormal",
-        full(),
-        &[
-            (&[Begin(600), Feed(Received, 0)], &[Above(600)]),
-            (&[Delay(Some(500)), Feed(Received, 500)], &[Is(500)]),
-        ],
-    );
-    run(
-        "NoBweChangeIfObservationDurationUnchanged",
-        full(),
-        &[
-            (&[Begin(600), Acknowledged(300), Feed(Received, 0), Mark], &[]),
-            (&[Feed(Received, 0)], &[OfMark(1.0, 0)]),
-        ],
-    );
-    run(
-        "NoBweChangeIfObservationDurationIsSmallAndNetworkNormal",
-        full(),
-        &[(&[Begin(600), Feed(Received, 0), Mark], &[]), (&[Feed(Received, 249)], &[OfMark(1.0, 0)])],
-    );
-    run(
-        "IncreaseToDelayBasedEstimateIfNoLossOrDelayIncrease",
-        full(),
-        &[
-            (&[Begin(600), Delay(Some(5000)), Feed(Received, 0)], &[Is(5000)]),
-            (&[Feed(Received, 500)], &[Is(5000)]),
-        ],
-    );
-    run(
-        "SelectHigherCandidateIfHavingSameObjective",
-        short(|_| ()),
-        &[
-            (&[Begin(1000), Delay(Some(1000)), Feed(Received, 0), Mark], &[]),
-            (&[DelayOfMark(1.02, 8), Feed(Received, 250)], &[OfMark(1.02, 8)]),
-        ],
-    );
-}
+    /// A number of kbit/s, or a factor of the mark and bit/s: `x1.02+8`.
+    fn rate(&self, text: &str) -> DataRate {
+        let Some(text) = text.strip_prefix('x') else { return kbps(text.parse().unwrap()) };
+        let (factor, plus) = text.split_at(text.find(['+', '-']).unwrap());
+        let scaled = scaled(self.mark.0, factor.parse().unwrap());
+        DataRate::from_bps(scaled.as_bps().strict_add_signed(plus.parse().unwrap()))
+    }
 
-#[test]
-fn it_falls_as_published() {
-    run(
-        "BandwidthEstimateIsCappedToBeTcpFairGivenTooHighLossRate",
-        full(),
-        &[(&[Begin(600), Feed(AllLost(2), 0)], &[Is(100)])],
-    );
-    run(
-        "UseAckedBitrateForEmegencyBackOff",
-        full(),
-        &[(&[Begin(600), Acknowledged(300), Feed(Half, 0), Feed(AllLost(2), 500)], &[AtMost(300)])],
-    );
-    let limits = Limits(10, 1_000_000);
-    run(
-        "NotBackOffToAckedRateInAlr",
-        short(|_| ()),
-        &[(
-            &[limits, Delay(Some(5000)), Begin(600), Acknowledged(100), Limited, Feed(AllLost(2), 0)],
-            &[Above(100), Below(600)],
-        )],
-    );
-    run(
-        "BackOffToAckedRateIfNotInAlr",
-        short(|_| ()),
-        &[(&[limits, Delay(Some(5000)), Begin(600), Acknowledged(100), Feed(AllLost(2), 0)], &[Is(100)])],
-    );
-    run(
-        "BoundEstimateByAckedRate",
-        short(|_| ()),
-        &[(&[limits, Begin(600), Acknowledged(500), Feed(AllLost(2), 0)], &[Is(500)])],
-    );
-    run(
-        "NotBoundEstimateByAckedRate",
-        short(|c| c.lower_bound_factor = 0.0),
-        &[(&[limits, Begin(600), Acknowledged(500), Feed(AllLost(2), 0)], &[Below(500)])],
-    );
-    let ten = short(|c| {
-        c.candidate_factors = vec![1.0];
-        c.upper_bound_balance = DataRate::from_bps(10_000);
-    });
-    run(
-        "HasDecreaseStateBecauseOfUpperBound",
-        ten,
-        &[(&[limits, Begin(500), Acknowledged(100), Feed(Tenth(PACKET), 0)], &[Is(200), In(Decreasing)])],
-    );
-    run(
-        "UseByteLossRate",
-        short(|_| ()),
-        &[(&[Begin(500), Feed(Tenth(PACKET * 20), 0)], &[Below(160), In(Decreasing)])],
-    );
-}
+    fn update(&mut self, fate: &[&str], from: u64) {
+        let reports = reports(fate, &mut self.sequence, from);
+        self.model.update(&reports, self.delay, self.limited);
+        self.next = from + STEP;
+    }
 
-#[test]
-fn ten_percent_loss_is_handled_as_published() {
-    let twice = |delay| [Begin(600), Delay(delay), Feed(Tenth(PACKET), 0), Feed(Tenth(PACKET), 250)];
-    run(
-        "NotIncreaseIfInherentLossLessThanAverageLoss",
-        short(|c| c.candidate_factors = vec![1.2]),
-        &[(&twice(None), &[Is(600)])],
-    );
-    run(
-        "SelectHighBandwidthCandidateIfLossRateIsLessThanThreshold",
-        short(|c| c.no_increase_above_inherent_loss = false),
-        &[(&twice(Some(5000)), &[Above(600)])],
-    );
-    run(
-        "SelectLowBandwidthCandidateIfLossRateIsIsHigherThanThreshold",
-        short(|c| c.preference_threshold = 0.05),
-        &[(&twice(Some(5000)), &[Below(600)])],
-    );
-}
-
-#[test]
-fn it_recovers_as_published() {
-    run(
-        "IncreaseByHoldFactorAfterLossBasedBweBacksOff",
-        short(|_| ()),
-        &[
-            (&[Begin(600), Acknowledged(100), Delay(Some(5000)), Feed(AllLost(2), 0), Mark], &[]),
-            (&[Feed(Received, 500), FeedUntil(Received, IncreasingWithPadding)], &[OfMark(1.2, 0)]),
-        ],
-    );
-    let jumps = |no_increase| {
-        short(move |c| {
-            c.candidate_factors = vec![100.0, 1.0, 0.5];
-            without_upper_bound(c);
-            c.max_increase = 100.0;
-            c.no_increase_above_inherent_loss = no_increase;
-        })
-    };
-    run(
-        "LossBasedStateIsDelayBasedEstimateAfterNetworkRecovering",
-        jumps(false),
-        &[
-            (&[Begin(600), Acknowledged(300), Delay(Some(600)), Feed(AllLost(2), 0)], &[In(Decreasing)]),
-            (&[Acknowledged(600), Feed(Received, 250)], &[In(DelayBased)]),
-            (&[Feed(Received, 500)], &[In(DelayBased)]),
-        ],
-    );
-    run(
-        "LossBasedStateIsNotDelayBasedEstimateIfDelayBasedEstimateInfinite",
-        jumps(true),
-        &[
-            (&[Begin(600), Feed(AllLost(2), 0)], &[In(Decreasing)]),
-            (&[Acknowledged(600), Feed(Received, 250)], &[NotIn(DelayBased)]),
-        ],
-    );
-    let ramp = || {
-        short(|c| {
-            c.preference_threshold = 0.99;
-            c.ramp_up = 1.2;
-            without_upper_bound(c);
-        })
-    };
-    let fallen: &[Do] = &[Begin(600), Acknowledged(300), Delay(Some(5000)), Feed(AllLost(2), 0), Mark];
-    run(
-        "IncreaseByFactorOfAckedBitrateAfterLossBasedBweBacksOff",
-        ramp(),
-        &[
-            (fallen, &[In(Decreasing), Below(600)]),
-            (&[AcknowledgedOfMark(0.9), FeedUntil(Received, IncreasingWithPadding)], &[OfMark(0.9 * 1.2, 0)]),
-            (&[AcknowledgedOfMark(0.9), FeedUntil(Received, IncreasingWithPadding)], &[OfMark(0.9 * 1.2, 0)]),
-        ],
-    );
-    run(
-        "EnsureIncreaseEvenIfAckedBitrateBound",
-        ramp(),
-        &[
-            (fallen, &[In(Decreasing), Below(600)]),
-            (&[AcknowledgedOfMark(0.5), FeedUntil(Received, IncreasingWithPadding)], &[OfMark(1.0, 1)]),
-        ],
-    );
-    run(
-        "HasDelayBasedStateIfLossBasedBweIsMax",
-        short(|_| ()),
-        &[
-            (&[Limits(10, 1000), Delay(Some(2000)), Feed(Received, 0)], &[In(DelayBased), Is(1000)]),
-            (&[Feed(Half, 250)], &[In(Decreasing), Below(1000)]),
-            (&[FeedUntil(Received, DelayBased)], &[Is(1000)]),
-        ],
-    );
-    run(
-        "EndHoldDurationIfDelayBasedEstimateWorks",
-        short(|_| ()),
-        &[
-            (&[Begin(2500), Feed(Half, 0), Mark], &[In(Decreasing)]),
-            (
-                &[DelayOfMark(1.0, 10_000), Feed(Received, 250), Feed(Received, 500)],
-                &[In(DelayBased), OfMark(1.0, 10_000)],
-            ),
-        ],
-    );
-}
-
-#[test]
-fn windows_and_bounds_work_as_published() {
-    let begun: &[Do] =
-        &[Begin(600), Acknowledged(300), Delay(Some(5000)), Feed(Received, 0), Acknowledged(5000)];
-    run(
-        "EstimateBitrateIsBoundedDuringDelayedWindowAfterLossBasedBweBacksOff",
-        full(),
-        &[(begun, &[]), (&[Feed(Half, 298), Mark], &[]), (&[Feed(Received, 299)], &[OfMark(1.0, 0)])],
-    );
-    run(
-        "KeepIncreasingEstimateAfterDelayedIncreaseWindow",
-        full(),
-        &[(begun, &[]), (&[Feed(Received, 299), Mark], &[]), (&[Feed(Received, 301)], &[AtLeastOfMark(1.0)])],
-    );
-    let lifted = short(|c| {
-        c.candidate_factors = vec![1.0];
-        c.lower_bound_factor = 10.0;
-    });
-    run(
-        "HasIncreaseStateBecauseOfLowerBound",
-        lifted,
-        &[
-            (&[Limits(10, 1_000_000), Begin(500), Acknowledged(1), Feed(Half, 0)], &[In(Decreasing)]),
-            (&[Acknowledged(200), Feed(Half, 500)], &[Is(2000), In(IncreasingWithPadding)]),
-        ],
-    );
-    run(
-        "EstimateIncreaseSlowlyFromInstantUpperBoundInAlrIfFieldTrial",
-        short(|c| c.try_upper_bound_when_limited = true),
-        &[
-            (&[Begin(1000), Acknowledged(150), Limited, Feed(Half, 0), Mark], &[In(Decreasing)]),
-            (&[Feed(Received, 250), Feed(Received, 500), Feed(Received, 750)], &[AtMostOfMark(1.999)]),
-        ],
-    );
-    run(
-        "BestCandidateResetsToUpperBoundInFieldTrial",
-        short(|c| c.padding_duration = TimeDelta::from_seconds(1)),
-        &[
-            (&[Begin(2500), Limited, Feed(Half, 0), Mark], &[In(Decreasing)]),
-            (&[Feed(Received, 250), Feed(Received, 500)], &[In(IncreasingWithPadding), NearMark(100)]),
-        ],
-    );
-    run(
-        "HoldRateNotLowerThanAckedRate",
-        short(|c| c.hold_factor = 10.0),
-        &[
-            (&[Begin(2500), Feed(Half, 0)], &[In(Decreasing)]),
-            (&[Acknowledged(1000), Feed(Half, 250)], &[In(Decreasing), Is(1000)]),
-        ],
-    );
-    run(
-        "EstimateNotLowerThanAckedRate",
-        short(|_| ()),
-        &[
-            (&[Begin(2500), Feed(AllLost(2), 0)], &[Below(1000)]),
-            (&[Acknowledged(1000), Feed(AllLost(2), 250)], &[Is(1000)]),
-            (&[Feed(Received, 500), Feed(Received, 750)], &[Above(1000)]),
-        ],
-    );
-}
-
-#[test]
-fn padding_begins_and_ends_as_published() {
-    let second = |c: &mut ModelConfig| c.padding_duration = TimeDelta::from_seconds(1);
-    run(
-        "DecreaseToAckedCandidateIfPaddingInAlr",
-        short(|c| {
-            second(c);
-            without_upper_bound(c);
-        }),
-        &[
-            (&[Begin(1000), Limited, FeedUntil(AllLost(2), Decreasing)], &[]),
-            (&[FeedUntil(Received, IncreasingWithPadding)], &[Above(900)]),
-            (&[Acknowledged(100), FeedUntil(AllLost(2), Decreasing)], &[Is(100)]),
-        ],
-    );
-    let doubles = short(|c| {
-        second(c);
-        c.ramp_up = 2.0;
-    });
-    run(
-        "DecreaseAfterPadding",
-        doubles,
-        &[
-            (&[Begin(2500), Acknowledged(51), Feed(Half, 0)], &[In(Decreasing), Is(51)]),
-            (&[Acknowledged(26), FeedUntil(Received, IncreasingWithPadding), Feed(Received, 500)], &[]),
-        ],
-    );
-}
-
-/// `DecreaseAfterPadding`, whose point is the time between.
-#[test]
-fn padding_lasts_a_second_and_an_observation() {
-    let mut model = LossModel::new(short(|c| {
-        c.padding_duration = TimeDelta::from_seconds(1);
-        c.ramp_up = 2.0;
-    }))
-    .unwrap();
-    let mut sequence = 0;
-    model.set_rate(DataRate::from_bps(2_500_000));
-    model.set_acknowledged(DataRate::from_bps(51_000));
-    model.update(&reports(Half, &mut sequence, 0), None, false);
-    model.set_acknowledged(DataRate::from_bps(26_000));
-    let mut from = 0;
-    let mut until = |model: &mut LossModel, state| {
-        while model.estimate().state != state {
-            from += STEP;
-            assert!(from < 60_000);
-            model.update(&reports(Received, &mut sequence, from), None, false);
+    fn act(&mut self, action: &str) {
+        let words: Vec<_> = action.split_whitespace().collect();
+        match words[..] {
+            ["begin", rate] => self.model.set_rate(self.rate(rate)),
+            ["acked", rate] => self.model.set_acknowledged(self.rate(rate)),
+            ["limits", min, max] => self.model.set_limits(self.rate(min), self.rate(max)),
+            ["delay", rate] => self.delay = Some(self.rate(rate)),
+            ["limited"] => self.limited = true,
+            ["mark"] => self.mark = (self.model.estimate().rate.unwrap(), self.next),
+            ["until", ref fate @ .., until] => {
+                while self.model.estimate().state != state(until) {
+                    self.update(fate, self.next);
+                    assert!(self.next < 1000 * STEP, "{} {action}: {:?}", self.name, self.model.estimate());
+                }
+            }
+            [ref fate @ .., from] => self.update(fate, from.parse().unwrap()),
+            [] => panic!("no action"),
         }
-        from
-    };
-    let padded = until(&mut model, IncreasingWithPadding);
-    let ended = until(&mut model, Decreasing);
-    // There the start is read one observation later, so that it gives 1000 ms.
-    assert_eq!(ended - padded, 1000 + STEP);
+    }
+
+    fn check(&self, check: &str) {
+        let found = self.model.estimate();
+        let rate = found.rate.unwrap_or(UNLIMITED);
+        let holds = match check.split_whitespace().collect::<Vec<_>>()[..] {
+            ["is", expected] => found.rate == Some(self.rate(expected)),
+            ["is-mark", expected] => rate == self.rate(expected),
+            ["not", other] => found.rate != Some(self.rate(other)),
+            ["above", other] => rate > self.rate(other),
+            ["below", other] => rate < self.rate(other),
+            ["at-most" | "at-most-mark", most] => rate <= self.rate(most),
+            ["at-least-mark", least] => rate >= self.rate(least),
+            ["nothing"] => found.rate.is_none(),
+            ["in", expected] => found.state == state(expected),
+            ["not-in", other] => found.state != state(other),
+            ["later", ms] => self.next == self.mark.1 + ms.parse::<u64>().unwrap(),
+            _ => panic!("{check}"),
+        };
+        assert!(holds, "{}: {check}: found {found:?}, mark {:?}, next {}", self.name, self.mark, self.next);
+    }
 }
 
 #[test]
-fn spikes_are_ignored_as_published() {
-    let five = || ModelConfig { observations_kept: 5, ..base() };
-    let fill: &[Do] = &[
-        Begin(500),
-        Delay(Some(500)),
-        Feed(Received, 0),
-        Feed(Received, 250),
-        Feed(Received, 500),
-        Feed(Received, 750),
-        Feed(Received, 1000),
-    ];
-    run(
-        "UseByteLossRateIgnoreLossSpike",
-        five(),
-        &[
-            (fill, &[Is(500)]),
-            (&[Feed(AllLost(2), 1250), Feed(Received, 1500)], &[In(DelayBased), Is(500)]),
-            (&[Feed(AllLost(2), 1750)], &[In(Decreasing), Below(500)]),
-        ],
-    );
-    run(
-        "UseByteLossRateDoesNotIgnoreLossSpikeOnSendBurst",
-        five(),
-        &[(fill, &[Is(500)]), (&[Feed(AllLost(5), 1250)], &[In(Decreasing), AtMost(500)])],
-    );
+fn rates_and_states_are_as_published() {
+    let mut case = None;
+    for line in CASES.lines() {
+        let Some(step) = line.strip_prefix("  ") else {
+            case = Some(Case::new(line));
+            continue;
+        };
+        let (case, (actions, checks)) = (case.as_mut().unwrap(), step.split_once(" => ").unwrap());
+        actions.split(',').for_each(|action| case.act(action));
+        checks.split(',').for_each(|check| case.check(check));
+    }
 }
 
 /// `EstimateDoesNotBackOffDueToPacketReorderingBetweenFeedback`.
 #[test]
 fn a_reordered_packet_does_not_reduce_the_rate() {
-    let mut model = LossModel::new(short(|_| ())).unwrap();
-    let rate = DataRate::from_bps(2_500_000);
+    let mut model = LossModel::new(short()).unwrap();
+    let rate = kbps(2500);
     model.set_rate(rate);
-    let end = Timestamp::from_nanos(STEP * 1_000_000);
-    let at = |sequence, at, arrived| packet(sequence, at, PACKET, arrived);
-    let zero = Timestamp::ZERO;
-    model.update(&[at(1, zero, true), at(2, zero, false), at(3, zero, true)], Some(rate), false);
-    model.update(&[at(2, zero, true), at(4, end, true), at(5, zero, true)], Some(rate), false);
+    let packet = |sequence, ms, arrived| packet(sequence, at(ms), PACKET, arrived);
+    model.update(&[packet(1, 0, true), packet(2, 0, false), packet(3, 0, true)], Some(rate), false);
+    model.update(&[packet(2, 0, true), packet(4, STEP, true), packet(5, 0, true)], Some(rate), false);
     assert_eq!(model.estimate().rate, Some(rate));
 }

@@ -174,9 +174,10 @@ impl LeastInterval {
 #[cfg(test)]
 #[expect(clippy::float_cmp, reason = "these figures are exact")]
 mod tests {
-    use giusto_units::{PeerTimestamp, TimeDelta};
+    use giusto_units::TimeDelta;
 
     use super::*;
+    use crate::testing::{group_delta, near};
 
     /// 1 % per group at 30 groups per second, so that the noise estimate changes.
     fn config() -> KalmanConfig {
@@ -185,13 +186,7 @@ mod tests {
 
     fn delta(departure_ms: f64, variation_ms: f64) -> GroupDelta {
         let departure = TimeDelta::from_seconds_f64(departure_ms / 1e3);
-        GroupDelta {
-            departure,
-            arrival: departure + TimeDelta::from_seconds_f64(variation_ms / 1e3),
-            size_bytes: 0,
-            arrived_at: PeerTimestamp::from_nanos(0),
-            closed_at: PeerTimestamp::from_nanos(0),
-        }
+        group_delta(departure, departure + TimeDelta::from_seconds_f64(variation_ms / 1e3))
     }
 
     /// The same filter in information form: precisions add up, and the estimate is their weighted mean.
@@ -257,21 +252,16 @@ mod tests {
             steps.push((probe.noise_variance() - 1.0) / (innovation * innovation - 1.0));
             kalman.on_delta(&delta(40.0, 0.0));
         }
-        assert!((steps[0] - (1.0 - 0.99_f64.powf(0.3))).abs() < 1e-6, "{steps:?}");
-        assert!((steps[1] - (1.0 - 0.99_f64.powf(1.2))).abs() < 1e-6, "{steps:?}");
+        near(steps[0], 1.0 - 0.99_f64.powf(0.3), 1e-6);
+        near(steps[1], 1.0 - 0.99_f64.powf(1.2), 1e-6);
     }
 
     #[test]
     fn an_outlier_is_limited_for_the_noise_only() {
         let mut bounded = Kalman::new(config());
         let output = bounded.on_delta(&delta(1000.0 / 30.0, -1000.0));
-        assert!(
-            (bounded.noise_variance() - (0.99 + 0.01 * 9.0)).abs() < 1e-6,
-            "{}",
-            bounded.noise_variance()
-        );
-        let gain = 0.101 / (0.101 + bounded.noise_variance());
-        assert!((output.raw + 1000.0 * gain).abs() < 1e-6, "{output:?}");
+        near(bounded.noise_variance(), 0.99 + 0.01 * 9.0, 1e-6);
+        near(output.raw, -1000.0 * 0.101 / (0.101 + bounded.noise_variance()), 1e-6);
     }
 
     #[test]

@@ -187,19 +187,14 @@ impl Covariance {
 #[cfg(test)]
 #[expect(clippy::float_cmp, reason = "these figures are exact")]
 mod tests {
-    use giusto_units::{PeerTimestamp, TimeDelta};
+    use giusto_units::TimeDelta;
 
     use super::*;
+    use crate::testing::{group_delta, within};
 
     fn delta(departure_ms: i64, variation_us: i64, size_bytes: i64) -> GroupDelta {
         let departure = TimeDelta::from_millis(departure_ms);
-        GroupDelta {
-            departure,
-            arrival: departure + TimeDelta::from_micros(variation_us),
-            size_bytes,
-            arrived_at: PeerTimestamp::from_nanos(0),
-            closed_at: PeerTimestamp::from_nanos(0),
-        }
+        GroupDelta { size_bytes, ..group_delta(departure, departure + TimeDelta::from_micros(variation_us)) }
     }
 
     /// Without a random walk and at a fixed noise (none is learned during over-use), the filter is ridge
@@ -248,7 +243,7 @@ mod tests {
             kalman.noise_variance()
         };
         // Normal: 50 ms² × 0.99^0.99 for 300 groups, which reaches the minimum.
-        assert!((1.0..5.0).contains(&learn(Signal::Normal)), "{}", learn(Signal::Normal));
+        within(learn(Signal::Normal), 1.0..5.0);
         assert_eq!(learn(Signal::OverUse), 50.0);
         assert_eq!(learn(Signal::UnderUse), 50.0);
     }
@@ -263,12 +258,7 @@ mod tests {
             (0..30).map(|_| kalman.on_delta(&delta(33, -5_000, 0), signal).raw).last().unwrap()
         };
         // Falling: this contradicts over-use, but not under-use. The noise is frozen in both.
-        assert!(
-            turn(Signal::OverUse) < turn(Signal::UnderUse) - 0.1,
-            "{} {}",
-            turn(Signal::OverUse),
-            turn(Signal::UnderUse)
-        );
+        within(turn(Signal::OverUse), ..turn(Signal::UnderUse) - 0.1);
     }
 
     #[test]
@@ -279,10 +269,8 @@ mod tests {
             let output = kalman.on_delta(&delta(step % 50, step * 37 % 9_000, size), Signal::Normal);
             let Covariance { slope, offset, mixed } = kalman.covariance;
             assert!(output.trend_ms.is_finite() && kalman.slope().is_finite(), "{step}: {output:?}");
-            assert!(
-                slope >= 0.0 && offset >= 0.0 && mixed * mixed <= slope * offset * (1.0 + 1e-9),
-                "{step}"
-            );
+            let is_one = mixed * mixed <= slope * offset * (1.0 + 1e-9);
+            assert!(slope >= 0.0 && offset >= 0.0 && is_one, "{step}");
         }
     }
 }

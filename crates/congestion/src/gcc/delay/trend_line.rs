@@ -141,16 +141,12 @@ mod tests {
     use giusto_units::TimeDelta;
 
     use super::*;
+    use crate::testing::group_delta;
 
     fn delta(departure_us: i64, arrival_us: i64, at_us: u64) -> GroupDelta {
         let at = PeerTimestamp::from_nanos(at_us * 1_000);
-        GroupDelta {
-            departure: TimeDelta::from_micros(departure_us),
-            arrival: TimeDelta::from_micros(arrival_us),
-            size_bytes: 0,
-            arrived_at: at,
-            closed_at: at,
-        }
+        let [departure, arrival] = [departure_us, arrival_us].map(TimeDelta::from_micros);
+        GroupDelta { arrived_at: at, closed_at: at, ..group_delta(departure, arrival) }
     }
 
     /// Three points, unsmoothed: delays 1, 3, 2 ms at 10, 20, 40 ms. By hand: means 70/3 and 2; the sum of products of the

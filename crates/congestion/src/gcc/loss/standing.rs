@@ -124,28 +124,18 @@ impl StandingQueue {
 
 #[cfg(test)]
 mod tests {
-    use giusto_units::{DataSize, Ecn};
-
     use super::*;
-    use crate::feedback::SentPacket;
+    use crate::testing::{at, report};
 
     /// Feeds `seconds` of 20 feedback messages of 5 packets a second, with a constant queueing delay and one
     /// packet in `every` lost. Returns the number of detections.
     fn run(queue: &mut StandingQueue, from: u64, seconds: u64, delay_ms: u64, every: u64) -> usize {
         let mut found = |message: &u64| {
             let message = *message;
-            let packets: Vec<_> = (0..5)
-                .map(|i| {
-                    let (sequence, at) = (message * 5 + i, message * 50_000_000 + i * 10_000_000);
-                    let size = DataSize::from_bytes(1200);
-                    let at = Timestamp::from_nanos(at);
-                    let sent = SentPacket { sequence, at, size, probe: None, in_flight: size };
-                    let arrival = PeerTimestamp::from_nanos(at.as_nanos() + (20 + delay_ms) * 1_000_000);
-                    let arrival = (sequence % every != 0).then_some(arrival);
-                    PacketReport { sent, arrival, ecn: Ecn::NotEct }
-                })
+            let packets: Vec<_> = (message * 5..message * 5 + 5)
+                .map(|n| report(n, n * 10, (n % every != 0).then_some(n * 10 + 20 + delay_ms)))
                 .collect();
-            queue.on_packets(Timestamp::from_nanos((message + 3) * 50_000_000), &packets);
+            queue.on_packets(at((message + 3) * 50), &packets);
             let found = queue.full().is_some();
             queue.on_decrease();
             found

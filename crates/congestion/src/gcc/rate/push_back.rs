@@ -150,7 +150,7 @@ impl PushBack {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::at;
+    use crate::testing::{at, kbps, ms};
 
     const TARGET: DataRate = DataRate::from_bps(800_000);
     const MIN: DataRate = DataRate::from_bps(30_000);
@@ -162,8 +162,7 @@ mod tests {
     /// 800 kbit/s over 150 + 350 ms are 50 000 bytes.
     fn begun(in_flight: u64) -> PushBack {
         let mut push_back = PushBack::new(PushBackConfig::default());
-        let rtt = Some(TimeDelta::from_millis(150));
-        push_back.on_feedback(at(0), TARGET, rtt, bytes(in_flight));
+        push_back.on_feedback(at(0), TARGET, Some(ms(150)), bytes(in_flight));
         push_back
     }
 
@@ -177,12 +176,7 @@ mod tests {
         let mut push_back = begun(0);
         push_back.on_feedback(at(1), TARGET, Some(TimeDelta::from_seconds(2)), bytes(0));
         assert_eq!(push_back.window(), Some(bytes(50_000)));
-        push_back.on_feedback(
-            at(2),
-            DataRate::from_bps(1_600_000),
-            Some(TimeDelta::from_millis(150)),
-            bytes(0),
-        );
+        push_back.on_feedback(at(2), kbps(1600), Some(ms(150)), bytes(0));
         assert_eq!(push_back.window(), Some(bytes(75_000)));
         let mut push_back = PushBack::new(PushBackConfig::default());
         push_back.on_feedback(at(0), MIN, Some(TimeDelta::ZERO), bytes(0));
@@ -218,16 +212,15 @@ mod tests {
         push_back.on_sent(at(2), TARGET, bytes(75_001));
         // × 0.9: 14.5 %, one frame in 6.
         assert_eq!(push_back.frame_drop_interval(TARGET, MIN), Some(6));
-        for ms in 3..100 {
-            push_back.on_sent(at(ms), TARGET, bytes(75_001));
+        for time in 3..100 {
+            push_back.on_sent(at(time), TARGET, bytes(75_001));
         }
         assert_eq!((push_back.pushed(TARGET), push_back.frame_drop_interval(TARGET, MIN)), (MIN, Some(2)));
         // Never below the encoder's minimum.
         assert_eq!(push_back.frame_drop_interval(TARGET, TARGET), None);
         assert_eq!(push_back.frame_drop_interval(MIN, MIN), None);
         // No rate is too high.
-        let max = DataRate::from_bps(u64::MAX);
-        assert_eq!(push_back.frame_drop_interval(max, MIN), Some(2));
+        assert_eq!(push_back.frame_drop_interval(DataRate::from_bps(u64::MAX), MIN), Some(2));
         push_back.on_feedback(at(101), TARGET, None, bytes(4_999));
         assert_eq!(push_back.frame_drop_interval(TARGET, MIN), None);
     }
@@ -235,8 +228,8 @@ mod tests {
     #[test]
     fn the_share_recovers_while_nothing_is_sent() {
         let mut push_back = begun(10_000);
-        for ms in 1..9 {
-            push_back.on_sent(at(ms), TARGET, bytes(75_001));
+        for time in 1..9 {
+            push_back.on_sent(at(time), TARGET, bytes(75_001));
         }
         push_back.on_feedback(at(10), TARGET, None, bytes(40_000));
         // By hand: 0.9⁸ · 1.05 = 0.452; 1.05¹⁷ times that is above 1.

@@ -127,11 +127,8 @@ pub(in crate::gcc) fn propagation_of(
 
 #[cfg(test)]
 mod tests {
-    use giusto_units::{DataSize, Ecn, PeerTimestamp};
-
     use super::*;
-    use crate::feedback::SentPacket;
-    use crate::testing::{at, ms};
+    use crate::testing::{at, ms, report};
 
     const RATE: DataRate = DataRate::from_bps(100_000);
 
@@ -197,20 +194,9 @@ mod tests {
 
     #[test]
     fn the_receivers_report_delay_does_not_count() {
-        let report = |sent, arrival: Option<u64>| PacketReport {
-            sent: SentPacket {
-                sequence: 0,
-                at: at(sent),
-                size: DataSize::ZERO,
-                probe: None,
-                in_flight: DataSize::ZERO,
-            },
-            arrival: arrival.map(|ms| PeerTimestamp::from_nanos(ms * 1_000_000)),
-            ecn: Ecn::NotEct,
-        };
         // 110 − 0 ms, of which 60 ms the report was delayed at the receiver for the second packet; the second
         // took 110 − 45 ms.
-        let packets = [report(0, Some(1020)), report(20, None), report(45, Some(1080))];
+        let packets = [report(0, 0, Some(1020)), report(1, 20, None), report(2, 45, Some(1080))];
         assert_eq!(propagation(at(110), &packets), Some(ms(50)));
         assert_eq!(propagation(at(110), &packets[1..2]), None);
     }

@@ -69,22 +69,6 @@ fn overload_reduces_the_estimate_which_is_sent_at_once() {
 }
 
 #[test]
-fn it_grows_by_8_percent_up_to_1_5_times_the_received_rate() {
-    let config = Config { start: Some(mbps(0.3)), probing_time: None, ..Config::libwebrtc() };
-    let mut side = ReceiveSide::new(config).unwrap();
-    let mut path = Path::new(mbps(20.0));
-    path.send(&mut side, mbps(1.0), TimeDelta::from_seconds(1));
-    let first = side.estimate().unwrap().as_bps() as f64;
-    path.send(&mut side, mbps(1.0), TimeDelta::from_seconds(10));
-    let grown = side.estimate().unwrap().as_bps() as f64 / first;
-    // libwebrtc adds at least 1 kbit/s per update, which is 1.6 % per second at 300 kbit/s; but 8 % is more.
-    assert!((grown / 1.08_f64.powi(10) - 1.0).abs() < 0.05, "{grown}");
-    path.send(&mut side, mbps(1.0), TimeDelta::from_seconds(40));
-    let max = side.estimate().unwrap();
-    assert!(max > mbps(1.40) && max < mbps(1.55), "{max}");
-}
-
-#[test]
 fn without_probes_the_first_estimate_comes_after_5_s() {
     let config = Config { probing_time: None, ..Config::libwebrtc() };
     let mut side = ReceiveSide::new(config).unwrap();
@@ -110,17 +94,6 @@ fn a_probe_gives_the_minimum_of_sent_and_received_rate() {
     assert_eq!(side.estimate(), Some(mbps(2.001)));
     assert_eq!(side.decision().cause, Cause::Probe { rate_bps: 2e6 });
     assert_eq!(side.decision().to, mbps(2.001));
-    // Small packets are not probes. Neither are packets whose arrival interval is 3 ms longer than the send
-    // interval.
-    for (size, distance) in [(200, 5), (1250, 7)] {
-        let mut side = ReceiveSide::new(Config::libwebrtc()).unwrap();
-        for packet in 0..10 {
-            let sent = PeerTimestamp::from_nanos(packet * 4_000_000);
-            side.on_packet(at(50 + packet * distance), sent, DataSize::from_bytes(size));
-        }
-        assert_ne!(side.decision().cause, Cause::Probe { rate_bps: 2e6 });
-        assert!(!matches!(side.decision().cause, Cause::Probe { .. }), "{size} {distance}");
-    }
 }
 
 #[test]

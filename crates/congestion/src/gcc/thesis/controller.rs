@@ -174,19 +174,13 @@ impl Controller for ThesisController {
 
 #[cfg(test)]
 mod tests {
-    use giusto_units::{DataSize, Ecn, PeerTimestamp, TimeDelta};
-
     use super::*;
-    use crate::closed_loop::{Scenario, run};
+    use crate::testing::{self, prelude::*};
 
-    const LIMITS: Limits = Limits {
-        min: DataRate::from_bps(3_000_000),
-        start: DataRate::from_bps(7_200_000),
-        max: DataRate::from_bps(10_000_000),
-    };
+    const LIMITS: Limits = limits(3000, 7200, 10_000);
 
-    fn at(seconds: i64) -> Timestamp {
-        Timestamp::ZERO + TimeDelta::from_seconds(seconds)
+    const fn at(seconds: u64) -> Timestamp {
+        testing::at(seconds * 1000)
     }
 
     #[test]
@@ -194,28 +188,17 @@ mod tests {
         let mut controller = ThesisController::new(&ThesisConfig::default(), LIMITS);
         let mut alone = Thesis::new(&ThesisConfig::default(), LIMITS.start);
         controller.on_timeout(Timestamp::ZERO, &QueueState::default());
-        let size = DataSize::from_bytes(45_000);
-        let packets: Vec<PacketReport> = (0..40)
-            .map(|sequence| {
-                let sent = Timestamp::from_nanos(sequence * 50_000_000);
-                let arrival = (sequence % 2 == 0)
-                    .then(|| PeerTimestamp::from_nanos(sequence * 50_000_000 + 10_000_000));
-                let sent = SentPacket { sequence, at: sent, size, probe: None, in_flight: size };
-                PacketReport { sent, arrival, ecn: Ecn::NotEct }
-            })
-            .collect();
+        let packets: Vec<_> =
+            (0..40).map(|n| report(n, n * 50, (n % 2 == 0).then_some(n * 50 + 10))).collect();
         for packets in packets.chunks(3) {
-            controller.on_feedback(at(2), &Feedback { packets, ..Feedback::default() });
+            feed(&mut controller, at(2), packets);
             assert_eq!(controller.target().media, LIMITS.start);
         }
         assert_eq!(controller.next_timeout(), Some(at(3)));
         controller.on_timeout(at(3), &QueueState::default());
         alone.on_report(at(3), &packets);
         // As calculated by hand in the module's example: 7.2 Mbit/s times 1 − 0.5 · 0.5.
-        assert_eq!(
-            (controller.target().media, alone.rate()),
-            (DataRate::from_bps(5_400_000), DataRate::from_bps(5_400_000))
-        );
+        assert_eq!((controller.target().media, alone.rate()), (kbps(5400), kbps(5400)));
         assert_eq!(controller.decision().cause, Cause::Loss { ratio: 0.5 });
         assert_eq!(controller.next_timeout(), Some(at(6)));
     }
@@ -224,23 +207,9 @@ mod tests {
     fn its_detector_lets_the_queue_fill() {
         // Why the constants of the thesis are obsolete: the trend is not amplified, and reports are 3 s
         // apart.
-        let limits = Limits {
-            min: DataRate::from_bps(100_000),
-            start: DataRate::from_bps(2_000_000),
-            max: DataRate::from_bps(10_000_000),
-        };
-        let outcome =
-            run("gcc:thesis".parse().unwrap(), Scenario { limits, seconds: 120, ..Scenario::default() });
-        let mut waits: Vec<f64> =
-            outcome.queue_delays.iter().filter(|(at, _)| *at > 30.0).map(|&(_, wait)| wait).collect();
-        waits.sort_unstable_by(f64::total_cmp);
-        let p95 = waits[waits.len() * 95 / 100];
-        assert!((250.0..=310.0).contains(&p95), "{p95}");
-        assert!(
-            outcome.dropped > 0 && outcome.dropped < outcome.sent / 4,
-            "{} of {}",
-            outcome.dropped,
-            outcome.sent
-        );
+        let scenario = Scenario { limits: limits(100, 2000, 10_000), seconds: 120, ..Scenario::default() };
+        let outcome = run("gcc:thesis".parse().unwrap(), scenario);
+        within(outcome.queue_delay_p95(30.0, 120.0), 250.0..=310.0);
+        within(outcome.dropped_share(), 1e-9..0.25);
     }
 }

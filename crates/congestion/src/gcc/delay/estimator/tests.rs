@@ -1,4 +1,4 @@
-use giusto_units::{DataSize, Ecn};
+use giusto_units::DataSize;
 use proptest::prelude::*;
 
 use super::*;
@@ -17,22 +17,23 @@ fn presets() -> [DelayConfig; 4] {
     ]
 }
 
+fn at_us(us: u64) -> Timestamp {
+    Timestamp::from_nanos(us * 1_000)
+}
+
 fn packet(sent_us: u64, arrival_us: u64) -> ReceivedPacket {
-    ReceivedPacket {
-        sent: Timestamp::from_nanos(sent_us * 1_000),
-        arrival: PeerTimestamp::from_nanos(arrival_us * 1_000),
-        size: DataSize::from_bytes(1200),
-    }
+    let arrival = PeerTimestamp::from_nanos(arrival_us * 1_000);
+    ReceivedPacket { sent: at_us(sent_us), arrival, size: DataSize::from_bytes(1200) }
+}
+
+/// A packet that becomes known on arrival.
+pub(super) fn pass(estimator: &mut DelayEstimator, sent_us: u64, arrival_us: u64) -> Signal {
+    estimator.on_packet(at_us(arrival_us), packet(sent_us, arrival_us))
 }
 
 fn report(sequence: u64, sent_us: u64, arrival_us: Option<u64>) -> PacketReport {
-    let size = DataSize::from_bytes(1200);
-    let at = Timestamp::from_nanos(sent_us * 1_000);
-    PacketReport {
-        sent: SentPacket { sequence, at, size, probe: None, in_flight: size },
-        arrival: arrival_us.map(|micros| PeerTimestamp::from_nanos(micros * 1_000)),
-        ecn: Ecn::NotEct,
-    }
+    let sent = SentPacket::new(sequence, at_us(sent_us), DataSize::from_bytes(1200));
+    PacketReport::new(sent, arrival_us.map(|us| PeerTimestamp::from_nanos(us * 1_000)))
 }
 
 /// libwebrtc, `trendline_estimator_unittest.cc`: 25 packets, sent every 20 ms and received at a rate 0 or 10
@@ -87,8 +88,7 @@ fn over_uses((packets, interval, drift, deviation): Case) -> (u32, Option<i32>) 
     let (mut sent, mut now, mut received) = (10_i64, 0_i64, 0_i64);
     let mut frame = |drift: i64| {
         for _ in 0..packets {
-            let at = Timestamp::from_nanos(received as u64 * 1_000_000);
-            estimator.on_packet(at, packet(sent as u64 * 1_000, received as u64 * 1_000));
+            pass(&mut estimator, sent as u64 * 1_000, received as u64 * 1_000);
         }
         sent += interval;
         now += interval + drift;
@@ -107,28 +107,22 @@ fn over_uses((packets, interval, drift, deviation): Case) -> (u32, Option<i32>) 
 /// libwebrtc, `overuse_detector_unittest.cc`: the number of frames until over-use; there is none before.
 #[test]
 fn two_state_filter_needs_as_many_frames_as_in_libwebrtc() {
-    let cases: [(Case, i32); 18] = [
-        ((6, 33, 1, 0.0), 7),
-        ((1, 100, 1, 0.0), 7),
-        ((1, 333, 1, 3.0), 20),
-        ((1, 333, 100, 3.0), 4),
-        ((1, 333, 1, 10.0), 44),
-        ((1, 333, 100, 10.0), 4),
-        ((2, 200, 1, 3.0), 20),
-        ((2, 200, 1, 10.0), 44),
-        ((1, 100, 1, 3.0), 20),
-        ((1, 100, 1, 10.0), 44),
-        ((1, 33, 1, 3.0), 19),
-        ((1, 33, 10, 3.0), 5),
-        ((1, 33, 1, 10.0), 44),
-        ((1, 33, 10, 10.0), 10),
-        ((6, 33, 1, 3.0), 19),
-        ((6, 33, 10, 3.0), 5),
-        ((6, 33, 1, 10.0), 44),
-        ((6, 33, 10, 10.0), 10),
+    // Packets per frame, frame interval, drift, and the frames at each standard deviation.
+    let cases: [(u32, i64, i64, &[(f64, i32)]); 8] = [
+        (6, 33, 1, &[(0.0, 7), (3.0, 19), (10.0, 44)]),
+        (6, 33, 10, &[(3.0, 5), (10.0, 10)]),
+        (1, 33, 1, &[(3.0, 19), (10.0, 44)]),
+        (1, 33, 10, &[(3.0, 5), (10.0, 10)]),
+        (1, 100, 1, &[(0.0, 7), (3.0, 20), (10.0, 44)]),
+        (2, 200, 1, &[(3.0, 20), (10.0, 44)]),
+        (1, 333, 1, &[(3.0, 20), (10.0, 44)]),
+        (1, 333, 100, &[(3.0, 4), (10.0, 4)]),
     ];
-    for (case, frames) in cases {
-        assert_eq!(over_uses(case), (0, Some(frames)), "{case:?}");
+    for (packets, interval, drift, expected) in cases {
+        for &(deviation, frames) in expected {
+            let case = (packets, interval, drift, deviation);
+            assert_eq!(over_uses(case), (0, Some(frames)), "{case:?}");
+        }
     }
 }
 
@@ -141,8 +135,7 @@ fn alternating_jitter_is_normal_as_libwebrtc_publishes() {
             let odd = index % 2;
             let sent = 10 + interval * index + sent_jitter * odd;
             let arrival = interval * index + arrival_jitter * odd;
-            let now = Timestamp::from_nanos(arrival * 1_000_000);
-            assert_eq!(estimator.on_packet(now, packet(sent * 1_000, arrival * 1_000)), Signal::Normal);
+            assert_eq!(pass(&mut estimator, sent * 1_000, arrival * 1_000), Signal::Normal);
         }
     }
 }
@@ -162,7 +155,7 @@ fn a_draining_queue_is_reported_once() {
         for index in 0..600 {
             let (sent, arrival) = (20 * index, 20 * index + delay_ms(index));
             let reports = [report(index, sent * 1_000, Some(arrival * 1_000))];
-            signals.push(estimator.on_packets(Timestamp::from_nanos(arrival * 1_000_000), &reports));
+            signals.push(estimator.on_packets(at_us(arrival * 1_000), &reports));
             recoveries += u32::from(estimator.recovered());
         }
         let at = |wanted| signals.iter().position(|&signal| signal == wanted);
@@ -191,13 +184,14 @@ fn amplified_draft_with_large_chi_signals_long_after_the_queue() {
         let over = (0..800_u64).filter(|&index| {
             let delay_ms = 10 * index.saturating_sub(200).min(260_u64.saturating_sub(index));
             let arrival_us = (20 * index + delay_ms) * 1_000;
-            let now = Timestamp::from_nanos(arrival_us * 1_000);
-            estimator.on_packet(now, packet(20_000 * index, arrival_us)) == Signal::OverUse
+            pass(&mut estimator, 20_000 * index, arrival_us) == Signal::OverUse
         });
         over.last().unwrap() as i64 - 260
     };
-    assert!((-20..=0).contains(&last_over_use(0.001)), "{}", last_over_use(0.001));
-    assert!((100..=300).contains(&last_over_use(0.01)), "{}", last_over_use(0.01));
+    for (noise_smoothing, expected) in [(0.001, -20..=0), (0.01, 100..=300)] {
+        let found = last_over_use(noise_smoothing);
+        assert!(expected.contains(&found), "{noise_smoothing}: {found}");
+    }
 }
 
 #[test]
@@ -215,7 +209,7 @@ fn order_within_a_message_and_losses_have_no_effect() {
                     report(index, sent, (index % 11 != 0).then_some(arrival))
                 })
                 .collect();
-            let now = Timestamp::from_nanos((message + 1) * 70_000_000);
+            let now = at_us((message + 1) * 70_000);
             let expected = sorted.on_packets(now, &reports);
             reports.reverse();
             reports.swap(2, 7);
@@ -234,14 +228,12 @@ fn two_seconds_without_packets_reset_the_estimator() {
     for (silence_ms, expected) in [(2_000, None), (2_001, Some(Reset::StreamTimeout))] {
         let mut estimator = estimator(DelayConfig::libwebrtc());
         for index in 0..50_u64 {
-            let arrival = index * 22_000;
-            estimator.on_packet(Timestamp::from_nanos(arrival * 1_000), packet(index * 20_000, arrival));
+            pass(&mut estimator, index * 20_000, index * 22_000);
         }
         assert_eq!(estimator.signal(), Signal::OverUse);
-        let (sent, arrival) = (49 * 20 + silence_ms, 49 * 22 + silence_ms);
-        let now = Timestamp::from_nanos(arrival * 1_000_000);
-        let signal = estimator.on_packet(now, packet(sent * 1_000, arrival * 1_000));
-        assert_eq!(estimator.last_reset(), expected.map(|reset| (now, reset)));
+        let (sent, arrival) = ((49 * 20 + silence_ms) * 1_000, (49 * 22 + silence_ms) * 1_000);
+        let signal = pass(&mut estimator, sent, arrival);
+        assert_eq!(estimator.last_reset(), expected.map(|reset| (at_us(arrival), reset)));
         // Normal in both cases: after a gap of 2 s the slope is flat. Only the reset discards all state.
         assert_eq!(signal, Signal::Normal);
         let (samples, threshold_ms) = (estimator.output().samples, estimator.detector.threshold_ms());
@@ -257,7 +249,7 @@ fn two_seconds_without_packets_reset_the_estimator() {
 fn a_backward_local_clock_does_not_reset_the_estimator() {
     let mut estimator = estimator(DelayConfig::libwebrtc());
     for index in 0..40_u64 {
-        let now = Timestamp::from_nanos(if index % 2 == 0 { 5_000_000_000 } else { 0 });
+        let now = at_us(if index % 2 == 0 { 5_000_000 } else { 0 });
         estimator.on_packet(now, packet(index * 20_000, index * 20_000));
     }
     assert_eq!(estimator.last_reset(), None);
@@ -269,7 +261,7 @@ fn a_set_back_clock_forgets_groups_but_not_the_trend() {
     let mut estimator = estimator(DelayConfig::libwebrtc());
     for index in 0..60_u64 {
         let arrival = 10_000_000 + index * 20_000 - if index < 40 { 0 } else { 1_000_000 };
-        estimator.on_packet(Timestamp::from_nanos(index * 20_000_000), packet(index * 20_000, arrival));
+        estimator.on_packet(at_us(index * 20_000), packet(index * 20_000, arrival));
     }
     assert_eq!(estimator.last_reset().map(|(_, reset)| reset), Some(Reset::Reordered));
     // 38 differences from the first 40 packets, one from the burst that packet 41 joined, and those from
@@ -279,25 +271,26 @@ fn a_set_back_clock_forgets_groups_but_not_the_trend() {
 
 #[test]
 fn the_error_names_the_invalid_constant() {
-    let with_line = |line| DelayConfig { filter: FilterConfig::TrendLine(line), ..DelayConfig::libwebrtc() };
-    let with_kalman =
-        |kalman| DelayConfig { filter: FilterConfig::Kalman(kalman), ..DelayConfig::libwebrtc() };
-    let with_states =
-        |kalman| DelayConfig { filter: FilterConfig::KalmanTwoState(kalman), ..DelayConfig::libwebrtc() };
-    let with_detector = |detector| DelayConfig { detector, ..DelayConfig::libwebrtc() };
+    let with = |filter| DelayConfig { filter, ..DelayConfig::libwebrtc() };
+    let line = |window, smoothing| {
+        with(FilterConfig::TrendLine(TrendLineConfig { window, smoothing, ..Default::default() }))
+    };
+    let kalman = |kalman| with(FilterConfig::Kalman(kalman));
+    let states = KalmanTwoStateConfig { turning_boost: -1.0, ..Default::default() };
+    let detector = |detector| DelayConfig { detector, ..DelayConfig::libwebrtc() };
     let wrong = [
         (DelayConfig { stream_timeout: TimeDelta::ZERO, ..DelayConfig::libwebrtc() }, "stream_timeout"),
-        (with_line(TrendLineConfig { window: 1, ..Default::default() }), "window"),
-        (with_line(TrendLineConfig { smoothing: 1.0, ..Default::default() }), "smoothing"),
-        (with_kalman(KalmanConfig { process_variance: f64::NAN, ..Default::default() }), "process_variance"),
-        (with_kalman(KalmanConfig { noise_smoothing: 1.0, ..Default::default() }), "noise_smoothing"),
-        (with_states(KalmanTwoStateConfig { turning_boost: -1.0, ..Default::default() }), "turning_boost"),
-        (with_detector(DetectorConfig { max_threshold_ms: 5.0, ..Default::default() }), "max_threshold_ms"),
+        (line(1, 0.9), "window"),
+        (line(20, 1.0), "smoothing"),
+        (kalman(KalmanConfig { process_variance: f64::NAN, ..Default::default() }), "process_variance"),
+        (kalman(KalmanConfig { noise_smoothing: 1.0, ..Default::default() }), "noise_smoothing"),
+        (with(FilterConfig::KalmanTwoState(states)), "turning_boost"),
+        (detector(DetectorConfig { max_threshold_ms: 5.0, ..Default::default() }), "max_threshold_ms"),
         (
-            with_detector(DetectorConfig { initial_threshold_ms: 5.0, ..Default::default() }),
+            detector(DetectorConfig { initial_threshold_ms: 5.0, ..Default::default() }),
             "initial_threshold_ms",
         ),
-        (with_detector(DetectorConfig { rise: f64::INFINITY, ..Default::default() }), "rise"),
+        (detector(DetectorConfig { rise: f64::INFINITY, ..Default::default() }), "rise"),
     ];
     for (config, name) in wrong {
         assert_eq!(DelayEstimator::new(config).unwrap_err().name, name);
@@ -305,50 +298,11 @@ fn the_error_names_the_invalid_constant() {
     for config in presets() {
         assert_eq!(config.validate(), Ok(()));
     }
-    let error = DelayEstimator::new(with_line(TrendLineConfig { smoothing: 1.5, ..Default::default() }));
     let expected = "delay-based congestion control: smoothing must be 0 to below 1, found 1.5";
-    assert_eq!(error.unwrap_err().to_string(), expected);
-}
-
-/// Any time at all, or one of a few that are close together.
-fn time() -> impl Strategy<Value = u64> {
-    prop_oneof![any::<u64>(), (0..400_u64).prop_map(|step| step * 2_500_000), Just(0), Just(u64::MAX)]
-}
-
-fn any_report() -> impl Strategy<Value = PacketReport> {
-    let size = prop_oneof![any::<u64>(), 0..2_000_u64];
-    (any::<u64>(), time(), prop::option::weighted(0.9, time()), size).prop_map(
-        |(sequence, at, arrival, bytes)| {
-            let (at, size) = (Timestamp::from_nanos(at), DataSize::from_bytes(bytes));
-            let sent = SentPacket { sequence, at, size, probe: None, in_flight: size };
-            PacketReport { sent, arrival: arrival.map(PeerTimestamp::from_nanos), ecn: Ecn::NotEct }
-        },
-    )
+    assert_eq!(DelayEstimator::new(line(20, 1.5)).unwrap_err().to_string(), expected);
 }
 
 proptest! {
-    /// With any reports at any time, all values are finite, the threshold stays within its limits, and the
-    /// work is bounded by the number of packets.
-    #[test]
-    fn any_order_is_safe(
-        messages in prop::collection::vec((time(), prop::collection::vec(any_report(), 0..40)), 1..12),
-    ) {
-        for config in presets() {
-            let mut estimator = estimator(config);
-            let mut packets = 0;
-            for (now, reports) in &messages {
-                let signal = estimator.on_packets(Timestamp::from_nanos(*now), reports);
-                packets += reports.len();
-                let Detection { signal: detected, trend_ms, threshold_ms } = estimator.detection();
-                prop_assert_eq!(detected, signal);
-                prop_assert!(trend_ms.is_finite() && estimator.output().raw.is_finite());
-                prop_assert!((6.0..=600.0).contains(&threshold_ms));
-                prop_assert!((6.0..=600.0).contains(&estimator.detector.threshold_ms()));
-                prop_assert!(estimator.output().samples as usize <= packets);
-            }
-        }
-    }
-
     /// A constant offset between the two clocks does not change the result.
     #[test]
     fn the_clock_offset_has_no_effect(
@@ -360,11 +314,8 @@ proptest! {
             for &(apart, delay) in &steps {
                 sent += apart * 1_000;
                 arrival = arrival.max(sent + delay * 500);
-                let now = Timestamp::from_nanos(arrival * 1_000);
-                prop_assert_eq!(
-                    plain.on_packet(now, packet(sent, arrival)),
-                    shifted.on_packet(now, packet(sent, arrival + offset))
-                );
+                let shifted = shifted.on_packet(at_us(arrival), packet(sent, arrival + offset));
+                prop_assert_eq!(pass(&mut plain, sent, arrival), shifted);
             }
             prop_assert_eq!(plain.detection(), shifted.detection());
         }

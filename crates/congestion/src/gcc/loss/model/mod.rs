@@ -187,12 +187,6 @@ impl LossModel {
         self.observations.average_loss()
     }
 
-    /// The estimated share of packets that the path loses at any send rate: 0 to 1.
-    #[cfg(test)]
-    pub(crate) fn inherent_loss(&self) -> f64 {
-        self.path.inherent_loss
-    }
-
     /// The model's clock: the end of the latest observation in send time.
     fn end(&self) -> Timestamp {
         self.observations.end().unwrap_or(Timestamp::ZERO)

@@ -2,7 +2,6 @@
 //! start rate is 300 bit/s and the maximum 10 kbit/s.
 
 use super::*;
-use proptest::prelude::*;
 
 const START: u64 = 300;
 const MAX: u64 = 10_000;
@@ -36,7 +35,11 @@ impl Bench {
         self.taken(outcome)
     }
 
-    fn estimate(&mut self, rate: u64, constraint: Constraint) -> Vec<u64> {
+    fn estimate(&mut self, rate: u64) -> Vec<u64> {
+        self.constrained(rate, Constraint::None)
+    }
+
+    fn constrained(&mut self, rate: u64, constraint: Constraint) -> Vec<u64> {
         let outcome = self.probing.on_estimate(self.now, bps(rate), constraint);
         self.taken(outcome)
     }
@@ -56,8 +59,17 @@ impl Bench {
         self.taken(outcome)
     }
 
-    fn limit(&mut self, since: Option<Timestamp>) {
-        self.probing.on_application_limited(self.now, since);
+    fn limit(&mut self, is_limited: bool) {
+        self.probing.on_application_limited(self.now, Some(self.now).filter(|_| is_limited));
+    }
+
+    /// After 5 s without news.
+    fn idle(config: ProbingConfig, estimate: u64) -> Self {
+        let mut bench = Self::started(config);
+        assert_eq!(bench.estimate(estimate), NONE);
+        bench.pass(5000);
+        assert_eq!(bench.timeout(), NONE);
+        bench
     }
 
     fn taken(&mut self, outcome: ProbeOutcome) -> Vec<u64> {
@@ -90,10 +102,6 @@ fn it_starts_with_two_clusters_of_5_packets_and_15_ms() {
     assert_eq!(probing.next_probe(), Some(probe(1, 900)));
     assert_eq!(probing.next_probe(), Some(probe(2, 1800)));
     assert_eq!(probing.next_probe(), None);
-}
-
-#[test]
-fn the_second_cluster_can_be_disabled() {
     // DisableSecondInitialProbeIfRateFactorZero
     let mut bench = Bench::new(ProbingConfig { second: 0.0, ..ProbingConfig::default() });
     assert_eq!(bench.start(START, MAX), [900]);
@@ -103,27 +111,20 @@ fn the_second_cluster_can_be_disabled() {
 fn only_a_good_result_triggers_a_further_probe() {
     // TestExponentialProbing: the bound is 0.7 · 6 · 300 = 1260.
     let mut bench = Bench::started(ProbingConfig::default());
-    assert_eq!(bench.estimate(1000, Constraint::None), NONE);
-    assert_eq!(bench.estimate(1260, Constraint::None), NONE);
-    assert_eq!(bench.estimate(1800, Constraint::None), [3600]);
-}
-
-#[test]
-fn a_late_result_is_ignored() {
-    // InitialProbingTimeout
+    assert_eq!(bench.estimate(1000), NONE);
+    assert_eq!(bench.estimate(1260), NONE);
+    assert_eq!(bench.estimate(1800), [3600]);
+    // InitialProbingTimeout: a late result is ignored.
     let mut bench = Bench::started(ProbingConfig::default());
     bench.pass(5000);
     assert_eq!(bench.timeout(), NONE);
-    assert_eq!(bench.estimate(1800, Constraint::None), NONE);
+    assert_eq!(bench.estimate(1800), NONE);
 }
 
 #[test]
 fn a_higher_maximum_is_probed() {
     // InitiatesProbingOnMaxBitrateIncrease
-    let mut bench = Bench::started(ProbingConfig::default());
-    bench.pass(5000);
-    assert_eq!(bench.estimate(START, Constraint::None), NONE);
-    assert_eq!(bench.timeout(), NONE);
+    let mut bench = Bench::idle(ProbingConfig::default(), START);
     assert_eq!(bench.start(START, MAX + 100), [MAX + 100]);
     assert_eq!(bench.start(START, MAX), NONE);
 }
@@ -134,37 +135,34 @@ fn a_new_allocation_is_probed_only_when_application_limited() {
     let mut bench = Bench::started(ProbingConfig::default());
     // As in the source, a result this close to the maximum triggers one more cluster, limited to the maximum.
     // Then probing is complete.
-    assert_eq!(bench.estimate(MAX - 1, Constraint::None), [MAX]);
+    assert_eq!(bench.estimate(MAX - 1), [MAX]);
     bench.pass(5000);
     assert_eq!(bench.timeout(), NONE);
-    bench.limit(Some(bench.now));
+    bench.limit(true);
     assert_eq!(bench.allocate(MAX + 1), [MAX, MAX]);
-    bench.limit(None);
+    bench.limit(false);
     assert_eq!(bench.allocate(MAX + 2), NONE);
 }
 
 #[test]
 fn a_new_allocation_is_probed_up_to_twice_the_estimate() {
     // ProbesOnMaxAllocatedBitrateLimitedByCurrentBwe
-    let mut bench = Bench::started(ProbingConfig::default());
-    assert_eq!(bench.estimate(START, Constraint::None), NONE);
-    bench.pass(5000);
-    assert_eq!(bench.timeout(), NONE);
-    bench.limit(Some(bench.now));
+    let mut bench = Bench::idle(ProbingConfig::default(), START);
+    bench.limit(true);
     assert_eq!(bench.allocate(MAX), [2 * START]);
-    assert_eq!(bench.estimate(START * 3 / 2, Constraint::None), [3 * START]);
+    assert_eq!(bench.estimate(START * 3 / 2), [3 * START]);
 }
 
 #[test]
 fn when_application_limited_it_can_probe_every_5_s() {
     // PeriodicProbing
     let mut bench = Bench::started(periodic());
-    assert_eq!(bench.estimate(500, Constraint::None), NONE);
+    assert_eq!(bench.estimate(500), NONE);
     let began = bench.now;
-    bench.limit(Some(began));
+    bench.limit(true);
     bench.pass(5000);
     assert_eq!(bench.timeout(), [1000]);
-    assert_eq!(bench.estimate(500, Constraint::None), NONE);
+    assert_eq!(bench.estimate(500), NONE);
     bench.pass(4000);
     assert_eq!(bench.timeout(), NONE);
     assert_eq!(bench.probing.next_timeout(), Some(began + TimeDelta::from_seconds(10)));
@@ -172,7 +170,7 @@ fn when_application_limited_it_can_probe_every_5_s() {
     assert_eq!(bench.timeout(), [1000]);
 
     let mut silent = Bench::started(ProbingConfig::default());
-    silent.limit(Some(silent.now));
+    silent.limit(true);
     silent.pass(60_000);
     assert_eq!(silent.timeout(), NONE);
     assert_eq!(silent.probing.next_timeout(), None);
@@ -183,8 +181,8 @@ fn clusters_stay_below_twice_the_allocation() {
     // TestAllocatedBitrateCap
     let mut bench = Bench::new(periodic());
     assert_eq!(bench.start(10_000_000, 100_000_000), [30_000_000, 60_000_000]);
-    bench.limit(Some(bench.now));
-    assert_eq!(bench.estimate(10_000_000, Constraint::None), NONE);
+    bench.limit(true);
+    assert_eq!(bench.estimate(10_000_000), NONE);
     assert_eq!(bench.allocate(9_000_000), NONE);
     bench.pass(5000);
     assert_eq!(bench.timeout(), [18_000_000]);
@@ -204,13 +202,13 @@ fn after_a_recent_drop_the_old_rate_is_probed() {
         (false, 3000, vec![]),
     ] {
         let mut bench = Bench::started(ProbingConfig::default());
-        assert_eq!(bench.estimate(500, Constraint::None), NONE);
-        bench.limit(Some(bench.now));
+        assert_eq!(bench.estimate(500), NONE);
+        bench.limit(true);
         bench.pass(5001);
         assert_eq!(bench.timeout(), NONE);
-        assert_eq!(bench.estimate(250, Constraint::None), NONE);
+        assert_eq!(bench.estimate(250), NONE);
         if !limited {
-            bench.limit(None);
+            bench.limit(false);
         }
         bench.pass(wait);
         assert_eq!(bench.recover(), expected, "{wait} ms after, application-limited: {limited}");
@@ -222,14 +220,14 @@ fn after_a_recent_drop_the_old_rate_is_probed() {
 fn while_loss_limited_a_cluster_has_1_5_times_the_rate() {
     // LimitAlrProbeWhenLossBasedBweLimited
     let mut bench = Bench::started(periodic());
-    assert_eq!(bench.estimate(500, Constraint::None), NONE);
-    bench.limit(Some(bench.now));
+    assert_eq!(bench.estimate(500), NONE);
+    bench.limit(true);
     bench.pass(5000);
     assert_eq!(bench.timeout(), [1000]);
-    assert_eq!(bench.estimate(500, Constraint::LossRising), NONE);
+    assert_eq!(bench.constrained(500, Constraint::LossRising), NONE);
     bench.pass(6000);
     assert_eq!(bench.timeout(), [750]);
-    assert_eq!(bench.estimate(750, Constraint::None), NONE);
+    assert_eq!(bench.estimate(750), NONE);
     bench.pass(6000);
     assert_eq!(bench.timeout(), [1500]);
 }
@@ -239,17 +237,17 @@ fn a_suppressed_probe_is_reported_once_and_sent_later() {
     // DontProbeIfDelayIncreased, DontProbeIfHighRtt
     for constraint in [Constraint::Delay, Constraint::Rtt, Constraint::LossFalling] {
         let mut bench = Bench::started(periodic());
-        bench.limit(Some(bench.now));
+        bench.limit(true);
         bench.pass(1100);
         assert_eq!(bench.timeout(), NONE);
-        assert_eq!(bench.estimate(START, constraint), NONE);
+        assert_eq!(bench.constrained(START, constraint), NONE);
         bench.pass(5000);
         let outcome = bench.probing.on_timeout(bench.now);
         assert_eq!(outcome, ProbeOutcome::Suppressed(constraint));
         assert_eq!(outcome.cause(), Some(Cause::ProbeSuppressed));
         assert_eq!(bench.probing.next_timeout(), None, "nothing to wait for");
         assert_eq!(bench.probing.on_timeout(bench.now), ProbeOutcome::None);
-        assert_eq!(bench.estimate(START, Constraint::None), NONE);
+        assert_eq!(bench.estimate(START), NONE);
         assert!(bench.probing.next_timeout().is_some_and(|due| due <= bench.now));
         assert_eq!(bench.timeout(), [2 * START]);
     }
@@ -277,43 +275,4 @@ fn repeated_initial_probes_last_5_s() {
     assert_eq!(bench.allocate(100), NONE);
     bench.pass(1100);
     assert_eq!(bench.timeout(), NONE);
-}
-
-proptest! {
-    #[test]
-    fn no_cluster_exceeds_the_maximum_rate(
-        events in prop::collection::vec((0u8..7, 0u64..60_000, 0u64..20_000), 0..200),
-    ) {
-        let mut probing = Probing::new(periodic());
-        let mut max = 5_000_000;
-        for (event, ms, value) in events {
-            let now = Timestamp::from_nanos(ms * 1_000_000);
-            let rate = bps(value);
-            let outcome = match event {
-                0 => {
-                    max = value;
-                    probing.start(now, bps(START), Some(rate))
-                }
-                1 => probing.on_estimate(now, rate, Constraint::None),
-                2 => probing.on_estimate(now, rate, Constraint::Delay),
-                3 => probing.on_allocation(now, Some(rate)),
-                4 => {
-                    probing.on_application_limited(now, Some(now).filter(|_| value % 2 == 0));
-                    ProbeOutcome::None
-                }
-                5 => probing.on_recovered(now),
-                _ => {
-                    let outcome = probing.on_timeout(now);
-                    // No deadline may be due now: it would stay due for ever.
-                    prop_assert!(probing.next_timeout().is_none_or(|due| due > probing.clock.0));
-                    outcome
-                }
-            };
-            let count = std::iter::from_fn(|| probing.next_probe())
-                .inspect(|probe| assert!(probe.rate > DataRate::ZERO && probe.rate <= bps(max)))
-                .count();
-            let expected = if let ProbeOutcome::Probing(count) = outcome { count as usize } else { 0 };
-            prop_assert_eq!(count, expected);
-        }
-    }
 }

@@ -1,10 +1,12 @@
 //! Replays packets that were also given to libwebrtc of April 2014, and small cases by hand.
 
 use super::*;
-use crate::testing::at;
+use crate::testing::{at, near, peer_at};
 
 /// What the code of that time estimated of the same packets: case, time in ms, bit/s.
 const RECORDED: &str = include_str!("../../../../tests/vectors/rmcat_02.csv");
+
+const SIZE: DataSize = DataSize::from_bytes(1000);
 
 /// Steps of the estimate's arithmetic: it had single precision there, and here double.
 const SINGLE_PRECISION: f64 = 1e-4;
@@ -79,7 +81,7 @@ fn libwebrtc_of_2014_has_the_same_estimates() {
                 ours.extend(estimator.estimate().map(|rate| (due, rate)));
             }
             let updated = estimator.rate.last_update();
-            estimator.on_packet(now, Some(PeerTimestamp::from_nanos(sent * 1_000_000)), size);
+            estimator.on_packet(now, Some(peer_at(sent)), size);
             if estimator.rate.last_update() != updated {
                 ours.extend(estimator.estimate().map(|rate| (now, rate)));
             }
@@ -92,11 +94,8 @@ fn libwebrtc_of_2014_has_the_same_estimates() {
         assert!(recorded.len() > 30, "{}", case.name);
         for (place, (&(at, rate), &(recorded_at, recorded))) in ours.iter().zip(&recorded).enumerate() {
             let error = (rate.as_bps() as f64 - recorded).abs() / recorded;
-            assert!(
-                at == recorded_at && error < SINGLE_PRECISION,
-                "{} {place}: {at} {rate}, recorded {recorded_at} {recorded}",
-                case.name
-            );
+            let is_same = at == recorded_at && error < SINGLE_PRECISION;
+            assert!(is_same, "{} {place}: {at} {rate}, recorded {recorded_at} {recorded}", case.name);
         }
         assert_eq!(ours.len(), recorded.len(), "{}", case.name);
     }
@@ -119,12 +118,12 @@ fn growth_slows_with_noise_and_response_time() {
         let [.., before, last] = estimates[..] else { panic!("no estimates") };
         ((last - 1000.0) / before - 1.0) / seconds / 3.0
     };
-    assert!((growth(0.0, 1000) - 0.0145).abs() < 2e-4, "{}", growth(0.0, 1000));
-    assert!((growth(50.0, 1000) - 0.0100).abs() < 2e-4, "{}", growth(50.0, 1000));
+    near(growth(0.0, 1000), 0.0145, 2e-4);
+    near(growth(50.0, 1000), 0.0100, 2e-4);
     // 1.005 at least.
-    assert!((growth(1e6, 1000) - 0.005).abs() < 1e-5, "{}", growth(1e6, 1000));
+    near(growth(1e6, 1000), 0.005, 1e-5);
     // 0.85 · 600 − 800 < 0: 0.005 + 0.0407 · 0.674.
-    assert!((growth(0.0, 100) - 0.0324).abs() < 5e-4, "{}", growth(0.0, 100));
+    near(growth(0.0, 100), 0.0324, 5e-4);
 }
 
 #[test]
@@ -132,29 +131,23 @@ fn packets_without_a_frame_count_towards_the_received_rate_only() {
     let estimate = |audio: bool| {
         let mut estimator = Estimator::new(&Config::rmcat_02());
         for frame in 0..60 {
-            let now = at(frame * 33);
-            estimator.on_packet(
-                now,
-                Some(PeerTimestamp::from_nanos(now.as_nanos())),
-                DataSize::from_bytes(1000),
-            );
+            estimator.on_packet(at(frame * 33), Some(peer_at(frame * 33)), SIZE);
             if audio {
-                estimator.on_packet(now, None, DataSize::from_bytes(1000));
+                estimator.on_packet(at(frame * 33), None, SIZE);
             }
         }
         (estimator.estimate().unwrap().as_bps() as f64, estimator.detector.unwrap().noise_variance())
     };
     let [(alone, noise), (with_audio, same_noise)] = [false, true].map(estimate);
-    assert!((with_audio / alone - 2.0).abs() < 0.05, "{alone} {with_audio}");
-    assert!((noise - same_noise).abs() < 1e-12);
+    near(with_audio / alone, 2.0, 0.05);
+    near(noise, same_noise, 1e-12);
 }
 
 #[test]
 fn everything_is_forgotten_after_two_seconds_without_frames() {
     let mut estimator = Estimator::new(&Config::rmcat_02());
     for frame in 0..100 {
-        let now = at(frame * 33);
-        estimator.on_packet(now, Some(PeerTimestamp::from_nanos(now.as_nanos())), DataSize::from_bytes(1000));
+        estimator.on_packet(at(frame * 33), Some(peer_at(frame * 33)), SIZE);
     }
     assert!(estimator.estimate().is_some());
     estimator.advance(at(5000));
