@@ -215,15 +215,11 @@ impl Packets {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::at;
+    use crate::testing::{at, peer_at};
 
     const SIZE: DataSize = DataSize::from_bytes(1000);
     const PACKET: OutgoingPacket =
         OutgoingPacket { transport_sequence: None, rtp: None, size: SIZE, probe: None };
-
-    fn arrived(ms: u64) -> PeerTimestamp {
-        PeerTimestamp::from_nanos(ms * 1_000_000)
-    }
 
     fn sent(count: u64) -> Packets {
         let mut history = Packets::default();
@@ -234,58 +230,15 @@ mod tests {
     }
 
     #[test]
-    fn a_report_is_new_once_and_again_after_a_loss() {
-        let mut history = sent(3);
-        assert_eq!(history.on_report(1, None, Ecn::NotEct).unwrap().sent.sequence, 1);
-        assert_eq!(history.on_report(1, None, Ecn::NotEct), None);
-        assert_eq!(history.reported(), Reported { lost_packets: 1, ..Reported::default() });
-        assert_eq!(history.on_report(1, Some(arrived(50)), Ecn::NotEct).unwrap().arrival, Some(arrived(50)));
-        assert_eq!(history.on_report(1, Some(arrived(50)), Ecn::NotEct), None);
-        assert_eq!(history.on_report(1, None, Ecn::NotEct), None, "what has arrived is not lost");
-        assert_eq!(history.reported(), Reported { packets: 1, size: SIZE, lost_packets: 0 });
-    }
-
-    #[test]
-    fn cleared_packets_are_not_reported() {
-        let mut packets = sent(3);
-        packets.clear();
-        assert_eq!(packets.in_flight(), DataSize::ZERO);
-        assert_eq!(packets.on_report(2, Some(arrived(1)), Ecn::NotEct), None);
-        assert_eq!(packets.on_sent(at(5), &PACKET).sequence, 3);
-        assert_eq!(packets.on_report(3, Some(arrived(9)), Ecn::NotEct).unwrap().sent.in_flight, SIZE);
-        assert_eq!(packets.in_flight(), DataSize::ZERO);
-    }
-
-    #[test]
-    fn reports_of_packets_never_sent_are_ignored() {
-        let mut history = sent(3);
-        assert_eq!(history.on_report(3, Some(arrived(1)), Ecn::NotEct), None);
-        assert_eq!(history.on_report(u64::MAX, Some(arrived(1)), Ecn::NotEct), None);
-        assert_eq!(history.in_flight(), SIZE * 3);
-    }
-
-    #[test]
-    fn a_report_takes_earlier_packets_out_of_flight() {
-        let mut history = sent(5);
-        assert_eq!(history.in_flight(), SIZE * 5);
-        history.on_report(2, Some(arrived(10)), Ecn::NotEct);
-        assert_eq!(history.in_flight(), SIZE * 2);
-        history.on_report(0, Some(arrived(11)), Ecn::NotEct);
-        assert_eq!(history.in_flight(), SIZE * 2);
-        history.on_report(4, None, Ecn::NotEct);
-        assert_eq!(history.in_flight(), DataSize::ZERO);
-    }
-
-    #[test]
     fn only_missing_packets_are_stored_after_the_flight() {
         let mut history = sent(10);
-        history.on_report(0, Some(arrived(9)), Ecn::NotEct);
-        history.on_report(8, Some(arrived(10)), Ecn::NotEct);
+        history.on_report(0, Some(peer_at(9)), Ecn::NotEct);
+        history.on_report(8, Some(peer_at(10)), Ecn::NotEct);
         assert_eq!((history.first(), history.oldest(), history.entries.len()), (9, 1, 1));
         assert_eq!(history.missing.len(), 7);
         assert!(history.is_missing(7) && !history.is_missing(8));
         assert!(history.on_report(3, None, Ecn::NotEct).is_some());
-        assert!(history.on_report(3, Some(arrived(11)), Ecn::NotEct).is_some());
+        assert!(history.on_report(3, Some(peer_at(11)), Ecn::NotEct).is_some());
         assert_eq!((history.is_missing(3), history.missing.len()), (false, 6));
         // Those sent at 1 and 2 ms are forgotten.
         assert!(history.forget(at(60_003)));
@@ -297,10 +250,10 @@ mod tests {
         let mut history = sent(5);
         history.on_sent(at(60_003), &PACKET);
         assert_eq!((history.first(), history.in_flight()), (3, SIZE * 3));
-        assert_eq!(history.on_report(2, Some(arrived(60_004)), Ecn::NotEct), None);
+        assert_eq!(history.on_report(2, Some(peer_at(60_004)), Ecn::NotEct), None);
         let mut many = sent(MAX + 10);
         assert_eq!((many.first(), many.in_flight()), (10, SIZE * MAX));
-        many.on_report(MAX + 9, Some(arrived(1)), Ecn::NotEct);
+        many.on_report(MAX + 9, Some(peer_at(1)), Ecn::NotEct);
         assert_eq!(many.in_flight(), DataSize::ZERO);
     }
 }
