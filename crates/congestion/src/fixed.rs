@@ -101,24 +101,16 @@ impl Controller for Fixed {
 
 #[cfg(test)]
 mod tests {
-    use giusto_units::{DataSize, Ecn, PeerTimestamp};
-
     use super::*;
-    use crate::feedback::PacketReport;
+    use crate::testing::{at, feed, report};
 
     #[test]
     fn losses_are_counted_without_effect() {
         let rate = DataRate::from_bps(1_000_000);
         let mut fixed = Fixed::new(rate);
         assert_eq!(fixed.loss_ratio(), None);
-        let size = DataSize::from_bytes(1200);
-        let report = |sequence, arrived: bool| PacketReport {
-            sent: SentPacket { sequence, at: Timestamp::ZERO, size, probe: None, in_flight: size },
-            arrival: arrived.then(|| PeerTimestamp::from_nanos(1)),
-            ecn: Ecn::NotEct,
-        };
-        let packets = [report(0, true), report(1, false), report(2, false), report(3, true)];
-        fixed.on_feedback(Timestamp::ZERO, &Feedback { packets: &packets, ..Feedback::default() });
+        let packets = [(0, Some(1)), (1, None), (2, None), (3, Some(1))];
+        feed(&mut fixed, at(0), &packets.map(|(sequence, arrival)| report(sequence, 0, arrival)));
         assert_eq!(fixed.loss_ratio(), Some(0.5));
         assert_eq!((fixed.target().media, fixed.target().pacing), (rate, DataRate::from_bps(2_500_000)));
         assert_eq!(fixed.next_timeout(), None);

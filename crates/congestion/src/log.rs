@@ -197,7 +197,7 @@ mod tests {
     use std::sync::{Arc, Mutex};
 
     use super::*;
-    use crate::{Algorithm, closed_loop};
+    use crate::testing::prelude::*;
 
     #[derive(Debug, Clone, Default)]
     struct Count(Arc<Mutex<(u64, u64, u64)>>);
@@ -241,23 +241,19 @@ mod tests {
     fn a_copy_has_the_whole_state_and_shares_nothing() {
         for algorithm in Algorithm::all() {
             let reports_only = ["gcc:remb", "gcc:rmcat-02"].contains(&algorithm.name());
-            let scenario =
-                closed_loop::Scenario { seconds: 10, reports_only, ..closed_loop::Scenario::default() };
+            let scenario = Scenario { seconds: 10, reports_only, ..Scenario::default() };
             let build = || algorithm.build(scenario.limits);
-            let outcome = closed_loop::run_with(
-                Box::new(Logged::new(build(), Box::new(Copied(build())))),
-                algorithm,
-                scenario,
-            );
+            let logged = Logged::new(build(), Box::new(Copied(build())));
+            let outcome = run_with(Box::new(logged), algorithm, scenario);
             assert!(algorithm.name() == "fixed" || outcome.decisions.len() > 1, "{algorithm}");
         }
     }
 
     #[test]
     fn a_logged_controller_behaves_as_the_one_inside() {
-        let scenario = closed_loop::Scenario { seconds: 10, ..closed_loop::Scenario::default() };
+        let scenario = Scenario { seconds: 10, ..Scenario::default() };
         for algorithm in Algorithm::all() {
-            let run = |controller| closed_loop::run_with(controller, algorithm, scenario);
+            let run = |controller| run_with(controller, algorithm, scenario);
             let plain = run(algorithm.build(scenario.limits));
             let count = Count::default();
             let logged = Logged::new(algorithm.build(scenario.limits), Box::new(count.clone()));

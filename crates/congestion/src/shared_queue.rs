@@ -7,7 +7,6 @@ use giusto_units::{DataSize, Ecn, PeerTimestamp, TimeDelta, Timestamp};
 use crate::{
     controller::Controller,
     feedback::{Feedback, PacketReport, QueueState, SentPacket},
-    target::Target,
 };
 
 /// Bytes of a packet.
@@ -74,15 +73,6 @@ pub(crate) struct Outcome {
 
 /// Runs flows over `path`.
 pub(crate) fn run(path: Path, flows: &mut [Flow]) -> Outcome {
-    run_watched(path, flows, |_, _| ())
-}
-
-/// Runs flows over `path`, and shows the target of the first in each step.
-pub(crate) fn run_watched(
-    path: Path,
-    flows: &mut [Flow],
-    mut watch: impl FnMut(Timestamp, Target),
-) -> Outcome {
     let steps = path.seconds * 1_000_000_000 / STEP.as_nanos() as u64;
     let half = Timestamp::from_nanos(path.seconds * 500_000_000);
     let mut arrived = vec![0.0; flows.len()];
@@ -100,9 +90,6 @@ pub(crate) fn run_watched(
                 flow.controller.on_timeout(now, &QueueState::default());
             }
             let target = flow.controller.target();
-            if place == 0 {
-                watch(now, target);
-            }
             flow.credit += target.media.as_bps() as f64 / 8.0 * STEP.as_seconds();
             while flow.credit >= PACKET as f64 {
                 if target.window.is_some_and(|window| flow.in_flight + size > window) {
@@ -111,13 +98,7 @@ pub(crate) fn run_watched(
                 }
                 flow.credit -= PACKET as f64;
                 flow.in_flight += size;
-                let packet = SentPacket {
-                    sequence: flow.sequence,
-                    at: now,
-                    size,
-                    probe: None,
-                    in_flight: flow.in_flight,
-                };
+                let packet = SentPacket::new(flow.sequence, now, size).with_in_flight(flow.in_flight);
                 flow.sequence += 1;
                 let wait = TimeDelta::from_seconds_f64(backlog / path.mbps / 1e6);
                 let is_dropped = wait > path.queue;

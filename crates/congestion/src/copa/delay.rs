@@ -126,22 +126,15 @@ fn times(time: TimeDelta, factor: f64) -> TimeDelta {
 
 #[cfg(test)]
 mod tests {
-    use giusto_units::{DataSize, Ecn};
-
     use super::*;
-    use crate::feedback::SentPacket;
-    use crate::testing::{at, ms};
+    use crate::testing::{ms, report};
 
     /// One packet each 10 ms with this queueing delay, 20 ms each way, the receiver's clock 1000 s ahead. A report each 50 ms.
     fn after(count: u64, queue: impl Fn(u64) -> u64) -> PathDelay {
         let (config, mut delay) = (Config::default(), PathDelay::default());
         let mut packets = Vec::new();
         for number in 0..count {
-            let (sent, arrival) = (number * 10, 1_000_000 + number * 10 + 20 + queue(number));
-            let size = DataSize::from_bytes(1200);
-            let sent = SentPacket { sequence: number, at: at(sent), size, probe: None, in_flight: size };
-            let arrival = Some(PeerTimestamp::from_nanos(arrival * 1_000_000));
-            packets.push(PacketReport { sent, arrival, ecn: Ecn::NotEct });
+            packets.push(report(number, number * 10, Some(1_000_000 + number * 10 + 20 + queue(number))));
             if packets.len() == 5 {
                 let last = packets.iter().filter_map(|packet| packet.arrival).max().unwrap();
                 let now = Timestamp::from_nanos(last.as_nanos() - 1_000_000_000_000) + ms(20);
@@ -171,15 +164,8 @@ mod tests {
     fn the_standing_rtt_is_the_minimum_of_half_an_rtt() {
         // A single packet with less delay is remembered for half of 49 ms, a single one with more has no effect.
         for (low, expected) in [(99, 3), (98, 3), (97, 9), (95, 9)] {
-            let delay = after(100, |number| {
-                if number < 50 {
-                    0
-                } else if number == low {
-                    3
-                } else {
-                    9
-                }
-            });
+            let queue = |number| if number == low { 3 } else { 9 };
+            let delay = after(100, |number| if number < 50 { 0 } else { queue(number) });
             assert_eq!(delay.queueing(), ms(expected), "{low}");
         }
         assert_eq!(after(100, |number| if number == 98 { 50 } else { 9 }).queueing(), ms(0));
@@ -193,13 +179,18 @@ mod tests {
         assert!(after(45, queue).was_nearly_empty(&config));
         assert!(!after(65, queue).was_nearly_empty(&config));
         // Below a tenth of 40 ms once in that time.
-        let queue = |number: u64| {
-            if number < 20 || number.is_multiple_of(20) { 3 * u64::from(number >= 20) } else { 40 }
-        };
-        assert!(after(95, queue).was_nearly_empty(&config));
-        let queue = |number: u64| {
-            if number < 20 || number.is_multiple_of(20) { 5 * u64::from(number >= 20) } else { 40 }
-        };
-        assert!(!after(95, queue).was_nearly_empty(&config));
+        for (low, expected) in [(3, true), (5, false)] {
+            let queue = |number: u64| match number {
+                0..20 => 0,
+                _ => {
+                    if number.is_multiple_of(20) {
+                        low
+                    } else {
+                        40
+                    }
+                }
+            };
+            assert_eq!(after(95, queue).was_nearly_empty(&config), expected, "{low} ms");
+        }
     }
 }

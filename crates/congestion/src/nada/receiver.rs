@@ -170,9 +170,4 @@ impl Receiver {
     pub(super) fn mark_ratio(&self) -> f64 {
         self.mark_ratio
     }
-
-    /// Filtered queueing delay (`d_queue`); `None` before the first packet.
-    pub(super) fn queueing_delay(&self) -> Option<TimeDelta> {
-        self.delay.filtered()
-    }
 }

@@ -141,24 +141,21 @@ impl Flight {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::at;
 
     const SIZE: DataSize = DataSize::from_bytes(1000);
 
-    fn at(millis: i64) -> Timestamp {
-        Timestamp::ZERO + TimeDelta::from_millis(millis)
+    fn packet(sequence: u64, millis: u64) -> SentPacket {
+        SentPacket::new(sequence, at(millis), SIZE)
     }
 
-    fn packet(sequence: u64, millis: i64) -> SentPacket {
-        SentPacket { sequence, at: at(millis), size: SIZE, probe: None, in_flight: SIZE }
-    }
-
-    /// Sends a packet, after which this many bytes are in flight.
-    fn sent(flight: &mut Flight, millis: i64, in_flight: u64) {
-        flight.on_sent(at(millis), &SentPacket { in_flight: SIZE * in_flight, ..packet(0, millis) });
+    /// Sends a packet, after which this many are in flight.
+    fn sent(flight: &mut Flight, millis: u64, in_flight: u64) {
+        flight.on_sent(at(millis), &packet(0, millis).with_in_flight(SIZE * in_flight));
     }
 
     fn left(packets: u64) -> Feedback<'static> {
-        Feedback { in_flight: SIZE * packets, ..Feedback::default() }
+        Feedback::new(&[], SIZE * packets)
     }
 
     #[test]
@@ -181,7 +178,7 @@ mod tests {
     fn bytes_that_leave_the_flight_are_returned() {
         let mut flight = Flight::default();
         for number in 0..5 {
-            sent(&mut flight, number, number as u64 + 1);
+            sent(&mut flight, number, number + 1);
         }
         assert_eq!(flight.bytes(), SIZE * 5);
         assert_eq!(flight.on_feedback(at(50), &left(2)), SIZE * 3);

@@ -91,12 +91,9 @@ impl Follow {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{at, peer_at};
 
     const LONG: Path = Path { rtt: 0.3, delay: 0.25, delay_target: 0.1 };
-
-    fn at(millis: i64) -> Timestamp {
-        Timestamp::ZERO + TimeDelta::from_millis(millis)
-    }
 
     /// A report of 2500 bytes every 20 ms, which is 1 Mbit/s, until 200 ms.
     fn one_megabit() -> Follow {
@@ -119,10 +116,9 @@ mod tests {
     fn after_a_stall_the_rate_is_measured_afresh() {
         for (stall, is_stall) in [(50, false), (51, true)] {
             let mut follow = one_megabit();
-            let arrival = |millis| PeerTimestamp::from_nanos(at(millis).as_nanos());
-            assert!(!follow.on_packet(at(100), arrival(5000)), "the first packet");
-            assert!(!follow.on_packet(at(110), arrival(5010)) && !follow.on_packet(at(120), arrival(5000)));
-            assert_eq!(follow.on_packet(at(130), arrival(5010 + stall)), is_stall);
+            assert!(!follow.on_packet(at(100), peer_at(5000)), "the first packet");
+            assert!(!follow.on_packet(at(110), peer_at(5010)) && !follow.on_packet(at(120), peer_at(5000)));
+            assert_eq!(follow.on_packet(at(130), peer_at(5010 + stall)), is_stall);
             // After a stall the next 100 ms count, in which 4 Mbit/s arrive.
             follow.on_arrived(at(200), DataSize::from_bytes(1200));
             assert_eq!(follow.on_delay(at(200), &LONG).is_none(), is_stall);
@@ -135,9 +131,8 @@ mod tests {
     #[test]
     fn the_limit_is_returned_once_per_rtt() {
         let mut follow = one_megabit();
-        assert!(follow.on_delay(at(200), &LONG).is_some());
-        assert!(follow.on_delay(at(499), &LONG).is_none());
-        assert!(follow.on_delay(at(500), &LONG).is_some());
+        let due = [200, 499, 500].map(|ms| follow.on_delay(at(ms), &LONG).is_some());
+        assert_eq!(due, [true, false, true]);
     }
 
     #[test]

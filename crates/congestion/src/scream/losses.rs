@@ -109,24 +109,13 @@ impl Losses {
 
 #[cfg(test)]
 mod tests {
-    use giusto_units::{DataSize, Ecn, PeerTimestamp};
-
     use super::*;
-    use crate::feedback::SentPacket;
+    use crate::testing::{self, at};
 
     const ROUND_TRIP: f64 = 0.1;
 
-    fn at(millis: i64) -> Timestamp {
-        Timestamp::ZERO + TimeDelta::from_millis(millis)
-    }
-
     fn report(sequence: u64, arrived: bool) -> PacketReport {
-        let size = DataSize::from_bytes(1200);
-        PacketReport {
-            sent: SentPacket { sequence, at: at(0), size, probe: None, in_flight: size },
-            arrival: arrived.then(|| PeerTimestamp::from_nanos(1)),
-            ecn: Ecn::NotEct,
-        }
+        testing::report(sequence, 0, arrived.then_some(1))
     }
 
     #[test]

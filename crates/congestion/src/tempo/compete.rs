@@ -158,48 +158,37 @@ mod tests {
 
     use super::*;
     use crate::tempo::frames::TrainRate;
+    use crate::testing::{ms, near, within};
 
     const SECOND: TimeDelta = TimeDelta::from_seconds(1);
 
     #[test]
     fn the_window_is_that_of_cubic() {
         let start = Timestamp::ZERO + SECOND;
-        let mut now = Path {
-            now: start,
-            rtt: TimeDelta::from_millis(100),
-            queue: Some(SECOND / 10),
-            ..Path::example()
-        };
+        let mut now = Path { now: start, rtt: ms(100), queue: Some(ms(100)), ..Path::example() };
         // 50 segments, of which a loss leaves 35. K = cbrt(50 × 0.3 / 0.4) = 3.35 s.
         let mut compete = Compete::new(&now, 50.0 * SEGMENT, SECOND * 100);
         now.now = start + SECOND;
         now.is_lost_now = true;
         now.loss.ratio = 1e-9;
-        let (rate, _) = compete.step(&now, 1e6, 0.0, 1e9);
-        let window = rate * 0.1 / SEGMENT;
-        assert!((window - 35.0).abs() < 0.1, "{window}");
+        near(compete.step(&now, 1e6, 0.0, 1e9).0 * 0.1 / SEGMENT, 35.0, 0.1);
         now.is_lost_now = false;
         // W(t) = 0.4 (t - 3.35)³ + 50, at least 35 + 0.53 t / RTT: after 1 s 44.8 against 40.3, after 3.35 s 50 against 52.7.
         for (time, expected) in [(1.0, 44.8), (3.35, 52.7)] {
             now.now = start + SECOND + TimeDelta::from_seconds_f64(time);
             now.delivered_long = 1e9;
-            let (rate, _) = compete.step(&now, 1e6, 0.0, 1e9);
-            let window = rate * 0.1 / SEGMENT;
-            assert!((window - expected).abs() < 0.2, "{time} {window}");
+            near(compete.step(&now, 1e6, 0.0, 1e9).0 * 0.1 / SEGMENT, expected, 0.2);
         }
         // A test lasts 2 s and costs no window: 0.4 (t - 3.35)³ + 50 and 35 + 0.53 t / RTT are 60.7 and 64.2 at 5.5 s.
         now.now = start + SECOND + TimeDelta::from_seconds_f64(5.5);
         let mut resumed = compete.resume(&now, SECOND * 100);
-        let (rate, _) = resumed.step(&now, 1e6, 0.0, 1e9);
-        let window = rate * 0.1 / SEGMENT;
-        assert!((window - 64.2).abs() < 0.2, "{window}");
+        near(resumed.step(&now, 1e6, 0.0, 1e9).0 * 0.1 / SEGMENT, 64.2, 0.2);
         // A second loss below the maximum: 0.7 of the window, and K = cbrt((54.6 - 44.9) / 0.4) = 2.89 s with fast convergence.
         now.now += SECOND;
         now.is_lost_now = true;
         resumed.max = 100.0 * SEGMENT;
         resumed.step(&now, 1e6, 0.0, 1e9);
-        let (max, epoch) = (resumed.max / SEGMENT, resumed.epoch / SEGMENT);
-        assert!((max / epoch - 0.85 / 0.7).abs() < 1e-6, "{max} {epoch}");
+        near(resumed.max / resumed.epoch, 0.85 / 0.7, 1e-6);
         // A loss that is usual does not count.
         now.is_lost_now = true;
         let (before, _) = compete.step(&now, 1e6, 0.02, 1e9);
@@ -214,18 +203,15 @@ mod tests {
         let held = |train| {
             let mut path = Path { queue: Some(SECOND / 10), train, ..Path::example() };
             let mut compete = Compete::new(&path, 40.0 * SEGMENT, SECOND * 100);
-            (0..60)
-                .map(|_| {
-                    path.now += path.step;
-                    path.delivered_long = 1e6;
-                    compete.step(&path, 1e6, 0.0, 1e9).0
-                })
-                .last()
-                .unwrap()
+            path.delivered_long = 1e6;
+            (0..60).fold(0.0, |_, _| {
+                path.now += path.step;
+                compete.step(&path, 1e6, 0.0, 1e9).0
+            })
         };
         // Without trains, 40 segments in 50 ms and the growth of CUBIC.
-        assert!((held(Some(train)) - 1.8e6).abs() < 1e3, "{}", held(Some(train)));
-        assert!(held(None) > 8e6, "{}", held(None));
+        near(held(Some(train)), 1.8e6, 1e3);
+        within(held(None), 8e6..);
     }
 
     #[test]
@@ -239,8 +225,9 @@ mod tests {
             compete.window() / SEGMENT
         };
         // 0.7 less eight times the share that is above the usual, and at least 0.3.
-        assert!((window(0.02, 0.0) - 54.0).abs() < 1e-9 && (window(0.03, 0.01) - 54.0).abs() < 1e-9);
-        assert!((window(0.2, 0.0) - 30.0).abs() < 1e-9);
+        for (ratio, usual, expected) in [(0.02, 0.0, 54.0), (0.03, 0.01, 54.0), (0.2, 0.0, 30.0)] {
+            near(window(ratio, usual), expected, 1e-9);
+        }
     }
 
     #[test]
@@ -250,14 +237,8 @@ mod tests {
             let mut compete = Compete::new(&start, 10.0 * SEGMENT, SECOND * 2);
             (0..200)
                 .map(|step| {
-                    let time = TimeDelta::from_millis(step * 50);
-                    let queue = Some(TimeDelta::from_millis(queue(step * 50)));
-                    let now = Path {
-                        now: start.now + time,
-                        queue,
-                        delivered_long: 1e6 + step as f64 * 1e5,
-                        ..start
-                    };
+                    let (queue, delivered_long) = (Some(ms(queue(step * 50))), 1e6 + step as f64 * 1e5);
+                    let now = Path { now: start.now + ms(step * 50), queue, delivered_long, ..start };
                     (step * 50, compete.step(&now, 1e5, 0.0, 1e9).1)
                 })
                 .find(|&(_, next)| next != Competed::NotYet)

@@ -239,7 +239,7 @@ pub(super) fn horizon(path: &Path) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::ms;
+    use crate::testing::{ms, near};
 
     fn at(path: Path, time: i64, queue: i64) -> Path {
         Path { now: Timestamp::ZERO + ms(time), queue: Some(ms(queue)), queue_ahead: ms(queue), ..path }
@@ -251,20 +251,19 @@ mod tests {
         let mut drain = Drain::new(&path, 1.2e6, Others::default());
         // 1 - (52 ms - 2 ms) / 150 ms.
         let (rate, next) = drain.step(&path, false);
-        assert!((rate - 2e6 / 3.0).abs() < 1.0, "{rate}");
+        near(rate, 2e6 / 3.0, 1.0);
         assert_eq!(next, Drained::NotYet);
-        // The sender's queue counts as well: 50 000 bits are 50 ms more.
-        let (rate, _) = drain.step(&Path { waiting: 5e4, ..path }, false);
-        assert!((rate - 1e6 / 3.0).abs() < 1.0, "{rate}");
-        // Neither more than 0.9 nor less than 0.15 of the capacity, and packets leave at 0.9 of it.
-        let (most, _) = drain.step(&at(path, 1050, 12), false);
-        let (least, _) = drain.step(&at(path, 1100, 900), false);
-        assert!((most - 0.9e6).abs() < 1.0 && (least - 0.15e6).abs() < 1.0, "{most} {least}");
-        assert!((pacing(&path) - 0.9e6).abs() < 1.0);
+        // The sender's queue counts as well: 50 000 bits are 50 ms more. Neither more than 0.9 nor less than 0.15 of the capacity.
+        let waits = Path { waiting: 5e4, ..path };
+        for (path, expected) in
+            [(waits, 1e6 / 3.0), (at(path, 1050, 12), 0.9e6), (at(path, 1100, 900), 0.15e6)]
+        {
+            near(drain.step(&path, false).0, expected, 1.0);
+        }
+        near(pacing(&path), 0.9e6, 1.0);
         // A round trip of 400 ms makes the horizon 500 ms.
         let far = Path { base_rtt: ms(400), ..path };
-        let (rate, _) = Drain::new(&far, 1.2e6, Others::default()).step(&far, false);
-        assert!((rate - 0.9e6).abs() < 1.0, "{rate}");
+        near(Drain::new(&far, 1.2e6, Others::default()).step(&far, false).0, 0.9e6, 1.0);
     }
 
     #[test]
@@ -274,17 +273,15 @@ mod tests {
         drain.step(&path, false);
         let (rate, next) = drain.step(&at(path, 1200, 3), false);
         assert_eq!(next, Drained::Empty);
-        assert!((rate - 0.97e6).abs() < 1.0, "{rate}");
+        near(rate, 0.97e6, 1.0);
         // What arrives because we yield is not the capacity.
         let mut drain = Drain::new(&path, 1.2e6, Others::default());
         drain.step(&path, false);
         drain.step(&Path { delivered: 0.5e6, ..at(path, 1300, 15) }, false);
-        let (rate, _) = drain.step(&at(path, 1350, 3), false);
-        assert!((rate - 0.97e6).abs() < 1.0, "{rate}");
+        near(drain.step(&at(path, 1350, 3), false).0, 0.97e6, 1.0);
         // A queue that grows shows a path that has become slower.
         drain.step(&Path { delivered: 0.5e6, ..at(path, 1600, 60) }, false);
-        let (rate, _) = drain.step(&Path { delivered: 0.5e6, ..at(path, 1650, 3) }, false);
-        assert!((rate - 0.485e6).abs() < 1.0, "{rate}");
+        near(drain.step(&Path { delivered: 0.5e6, ..at(path, 1650, 3) }, false).0, 0.485e6, 1.0);
     }
 
     /// The first outcome other than `NotYet`, and its time, for a queue of `queue(ms)` at that time.
@@ -298,21 +295,39 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_that_stays_although_we_yield_belongs_to_others() {
-        // It moves by 15 ms, and does not shrink: after 50 + 200 ms, 2 s and another round trip.
-        let (time, next) = outcome(false, |time| 80 + time / 50 % 4 * 5);
-        assert_eq!(next, Drained::Rival);
-        assert!((2250..=2350).contains(&time), "{time}");
-        let (time, next) = outcome(true, |time| 80 + time / 50 % 4 * 5);
-        assert!(next == Drained::Rival && (500..=600).contains(&time), "{time}");
-        // A call that begins fills the queue again and again for 1.5 s, and then drains as we do: it is no rival.
-        let (time, next) = outcome(false, |time| {
-            if time < 1500 { 60 + time / 50 % 4 * 5 } else { (75 - (time - 1500) / 5).max(0) }
-        });
-        assert!(next == Drained::Empty && time < 2000, "{time} {next:?}");
-        // Alone 100 ms shrink in a second.
-        let (time, next) = outcome(false, |time| (200 - time / 10).max(0));
-        assert!(next == Drained::Empty && (1900..=2000).contains(&time), "{time}");
+    fn a_queue_that_stays_although_we_yield_is_of_others_or_a_longer_route() {
+        let wave = |time: i64| 80 + time / 50 % 4 * 5;
+        for (expects_rival, queue, expected, within) in [
+            // It moves by 15 ms, and does not shrink: after 50 + 200 ms, 2 s and another round trip.
+            (false, wave as fn(i64) -> i64, Drained::Rival, 2250..=2350),
+            (true, wave, Drained::Rival, 500..=600),
+            // A call that begins fills the queue again and again for 1.5 s, and then drains as we do: it is no rival.
+            (
+                false,
+                |time| if time < 1500 { 60 + time / 50 % 4 * 5 } else { (75 - (time - 1500) / 5).max(0) },
+                Drained::Empty,
+                0..=1999,
+            ),
+            // Alone 100 ms shrink in a second.
+            (false, |time| (200 - time / 10).max(0), Drained::Empty, 1900..=2000),
+            // It does not move at all: 2 s and four round trips after the first 250 ms.
+            (false, |_| 80, Drained::LongerRoute, 2450..=2550),
+            // So it is where a capacity that varies fills a queue of 40 ms for 150 of each 500 ms.
+            (
+                false,
+                |time| if time % 500 < 350 { 80 + time / 50 % 2 } else { 120 },
+                Drained::LongerRoute,
+                0..=2699,
+            ),
+            // The sawtooth of another is near its lowest for a shorter time.
+            (false, |time| 80 + time % 500 / 10, Drained::Rival, 0..=2699),
+        ] {
+            let (time, next) = outcome(expects_rival, queue);
+            assert!(
+                next == expected && within.contains(&time),
+                "{expected:?} {within:?}: {next:?} at {time}"
+            );
+        }
     }
 
     #[test]
@@ -344,19 +359,5 @@ mod tests {
         assert_eq!(long_ago.patience(&Path::example()), SHORT_PATIENCE);
         let later = long_ago.after(Timestamp::ZERO + ms(60_000));
         assert!(later.patience(&Path::example()) > PATIENCE);
-    }
-
-    #[test]
-    fn a_delay_that_does_not_move_at_all_is_a_longer_route() {
-        let (time, next) = outcome(false, |_| 80);
-        assert_eq!(next, Drained::LongerRoute);
-        // 2 s and four round trips after the first 250 ms.
-        assert!((2450..=2550).contains(&time), "{time}");
-        // So it is where a capacity that varies fills a queue of 40 ms for 150 of each 500 ms.
-        let (time, next) = outcome(false, |time| if time % 500 < 350 { 80 + time / 50 % 2 } else { 120 });
-        assert!(next == Drained::LongerRoute && time < 2700, "{time} {next:?}");
-        // The sawtooth of another is near its lowest for a shorter time.
-        let (time, next) = outcome(false, |time| 80 + time % 500 / 10);
-        assert!(next == Drained::Rival && time < 2700, "{time} {next:?}");
     }
 }

@@ -197,16 +197,12 @@ impl Frames {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const SIZE: DataSize = DataSize::from_bytes(1250);
+    use crate::testing::within;
 
     fn packet(sent_us: u64, delay_us: u64) -> Arrived {
-        Arrived {
-            sent: Timestamp::from_nanos(sent_us * 1000),
-            arrival: PeerTimestamp::from_nanos((sent_us + delay_us) * 1000),
-            delay: TimeDelta::from_micros(delay_us as i64),
-            size: SIZE,
-        }
+        let arrival = PeerTimestamp::from_nanos((sent_us + delay_us) * 1000);
+        let (sent, delay) = (Timestamp::from_nanos(sent_us * 1000), TimeDelta::from_micros(delay_us as i64));
+        Arrived { sent, arrival, delay, size: DataSize::from_bytes(1250) }
     }
 
     /// Frames each 33 ms, whose packets leave 2 ms apart at 5 Mbit/s with these delays in ms.
@@ -257,13 +253,10 @@ mod tests {
             slow.push(packet.sent, packet, 5e6, true);
         }
         // The packets of the latest 100 ms: the first of them waited 195 ms.
-        let delay = queue(&slow).delay;
-        assert!((TimeDelta::from_millis(95)..=TimeDelta::from_millis(210)).contains(&delay), "{delay:?}");
+        within(queue(&slow).delay.as_millis(), 95.0..=210.0);
         // Where they arrive within 100 ms, the first packet counts: the frame waits for itself.
-        assert_eq!(
-            queue(&frames((0..30).map(|_| (0..4).map(|n| 20 + n * 25).collect()))).delay,
-            TimeDelta::ZERO
-        );
+        let itself = frames((0..30).map(|_| (0..4).map(|n| 20 + n * 25).collect()));
+        assert_eq!(queue(&itself).delay, TimeDelta::ZERO);
     }
 
     #[test]

@@ -149,6 +149,7 @@ mod tests {
     use giusto_units::{DataRate, TimeDelta};
 
     use super::*;
+    use crate::testing::within;
 
     fn train(sent: u64, arrived: u64) -> TrainRate {
         TrainRate { sent: DataRate::from_bps(sent), arrived: DataRate::from_bps(arrived) }
@@ -158,41 +159,41 @@ mod tests {
         Bounds { is_alone, ..Bounds::default() }
     }
 
-    /// Factor of the rate in one second from 1 Mbit/s, after congestion.
-    fn second(path: Path, is_alone: bool) -> f64 {
+    /// Factor of the rate in one second from `begin`, after congestion.
+    fn second_from(begin: f64, mut path: Path, is_alone: bool) -> f64 {
         let mut grow = Grow::new();
         grow.restart();
-        let (mut rate, mut path) = (1e6, path);
+        let mut rate = begin;
         for _ in 0..20 {
             path.delivered_long = rate;
             rate = grow.step(&path, rate, alone(is_alone)).unwrap();
         }
-        rate / 1e6
+        rate / begin
+    }
+
+    fn second(path: Path, is_alone: bool) -> f64 {
+        second_from(1e6, path, is_alone)
     }
 
     #[test]
     fn growth_begins_slowly_and_doubles_in_two_reaction_times() {
         // Reaction 0.2 s: the exponent is 0.01 × 2^(t/0.4 s), whose integral over a second is 0.01 × 0.577 × 4.66 = 0.027; the additive
         // part is 0.08 and more.
-        let growth = second(Path::example(), true);
-        assert!((1.105..1.13).contains(&growth), "{growth}");
+        within(second(Path::example(), true), 1.105..1.13);
         // A queue that stands below the limit of congestion stops the doubling: 1 % and the additive part.
         let standing = Path { queue: Some(TimeDelta::from_millis(8)), ..Path::example() };
-        let growth = second(standing, true);
-        assert!((1.088..1.097).contains(&growth), "{growth}");
+        within(second(standing, true), 1.088..1.097);
     }
 
     #[test]
     fn trains_that_show_room_are_used_unless_others_may_be_there() {
         let open = Path { train: Some(train(2_500_000, 2_450_000)), ..Path::example() };
         // From 0.7 × ln 2 / 0.2 s, a factor of 11 in a second, to ln 2 / 0.2 s, a factor of 32.
-        let (trusting, careful) = (second(open, true), second(open, false));
-        assert!((11.0..32.0).contains(&trusting), "{trusting}");
-        assert!((1.105..1.13).contains(&careful), "{careful}");
+        within(second(open, true), 11.0..32.0);
+        within(second(open, false), 1.105..1.13);
         // At the capacity that trains measure: 8 % and the additive part at most.
         let closed = Path { train: Some(train(2_500_000, 1_000_000)), ..Path::example() };
-        let growth = second(closed, true);
-        assert!((1.09..1.14).contains(&growth), "{growth}");
+        within(second(closed, true), 1.09..1.14);
     }
 
     #[test]
@@ -238,19 +239,8 @@ mod tests {
     #[test]
     fn a_small_flow_gains_on_a_large_one() {
         // Two flows that grow and yield the same share: the ratio of 10 shrinks.
-        let ratio = second_from(4e6) / second_from(4e5);
+        let [large, small] = [4e6, 4e5].map(|begin| second_from(begin, Path::example(), false));
         // The additive part is 4 % of 4 Mbit/s, and 12.6 % of 0.4 Mbit/s.
-        assert!((0.91..0.94).contains(&ratio), "{ratio}");
-    }
-
-    fn second_from(begin: f64) -> f64 {
-        let mut grow = Grow::new();
-        grow.restart();
-        let (mut rate, mut path) = (begin, Path::example());
-        for _ in 0..20 {
-            path.delivered_long = rate;
-            rate = grow.step(&path, rate, alone(false)).unwrap();
-        }
-        rate / begin
+        within(large / small, 0.91..0.94);
     }
 }

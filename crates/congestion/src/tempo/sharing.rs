@@ -123,13 +123,17 @@ impl Sharing {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::near;
+
+    fn train(sent: f64, arrived: f64) -> Option<TrainRate> {
+        let [sent, arrived] = [sent, arrived].map(|bps| DataRate::from_bps(bps as u64));
+        Some(TrainRate { sent, arrived })
+    }
 
     /// After congestion at 1 Mbit/s beside others that send `others` on a link that is full.
     fn beside(others: f64) -> Sharing {
         let (own, sent) = (1e6, 2.5e6);
-        let arrived = (own + others) * sent / (sent + others);
-        let rate = |bps: f64| DataRate::from_bps(bps as u64);
-        let train = Some(TrainRate { sent: rate(sent), arrived: rate(arrived) });
+        let train = train(sent, (own + others) * sent / (sent + others));
         let mut sharing = Sharing::default();
         let mut path = Path { train, delivered: own, ..Path::example() };
         for _ in 0..20 {
@@ -142,17 +146,15 @@ mod tests {
 
     #[test]
     fn who_has_little_does_not_empty_a_queue_of_others() {
-        let rate = |bps: f64| DataRate::from_bps(bps as u64);
         let has_little = |share: f64, sent: f64| {
             let others = 1e6 / share - 1e6;
-            let arrived = (1e6 + others) * sent / (sent + others);
-            let train = Some(TrainRate { sent: rate(sent), arrived: rate(arrived) });
+            let train = train(sent, (1e6 + others) * sent / (sent + others));
             Sharing::has_little(&Path { train, ..Path::example() }, 1e6)
         };
         assert!(has_little(0.02, 2.5e6) && !has_little(0.04, 2.5e6));
         // A train that is no faster than the media shows nothing, nor does none.
         assert!(!has_little(0.02, 1.2e6) && !Sharing::has_little(&Path::example(), 1e6));
-        let train = Some(TrainRate { sent: rate(2.5e6), arrived: rate(2.5e6) });
+        let train = train(2.5e6, 2.5e6);
         let queue = |ms| Path { train, queue: Some(TimeDelta::from_millis(ms)), ..Path::example() };
         assert!(Sharing::has_little(&queue(14), 1e6) && !Sharing::has_little(&queue(15), 1e6));
     }
@@ -172,21 +174,16 @@ mod tests {
     #[test]
     fn a_train_shows_our_share_unless_it_shows_room() {
         let sharing = beside(1e6);
-        let shown = |sent: u64, arrived: u64| {
-            let train =
-                Some(TrainRate { sent: DataRate::from_bps(sent), arrived: DataRate::from_bps(arrived) });
-            bps(sharing.ours(&Path { train, ..Path::example() }).train.unwrap().arrived)
+        let shown = |arrived| {
+            let path = Path { train: train(2.5e6, arrived), ..Path::example() };
+            bps(sharing.ours(&path).train.unwrap().arrived)
         };
         // The ratio beside one equal flow is 0.7.
-        let full = shown(2_500_000, 1_428_571);
-        assert!((full - 1e6).abs() < 1e3, "{full}");
-        let open = shown(2_500_000, 2_450_000);
-        assert!((open - 2.45e6).abs() < 1.0, "{open}");
+        near(shown(1_428_571.0), 1e6, 1e3);
+        near(shown(2.45e6), 2.45e6, 1.0);
         // Packets that are paced as the media say nothing.
         let mut steady = Sharing::default();
-        let train =
-            Some(TrainRate { sent: DataRate::from_bps(1_200_000), arrived: DataRate::from_bps(600_000) });
-        let mut path = Path { train, delivered: 3e5, ..Path::example() };
+        let mut path = Path { train: train(1.2e6, 0.6e6), delivered: 3e5, ..Path::example() };
         steady.on_congestion(&path, 1e6);
         path.now += LASTING;
         steady.on_queue(&path);
@@ -195,18 +192,15 @@ mod tests {
     #[test]
     fn trains_on_a_busy_bottleneck_show_the_capacity_for_all() {
         // 10 Mbit/s, of which we have 2, 5 or 9 and send trains at twice that.
-        let rate = |bps: f64| DataRate::from_bps(bps as u64);
         let whole = |own: f64, sent: f64, steps: u32| {
-            let arrived = 1e7 * sent / (sent + 1e7 - own);
-            let train = Some(TrainRate { sent: rate(sent), arrived: rate(arrived) });
+            let train = train(sent, 1e7 * sent / (sent + 1e7 - own));
             let path = Path { train, delivered_long: own, ..Path::example() };
             let mut whole = WholeCapacity::default();
             (0..steps).for_each(|_| whole.on_queue(&path));
             whole.get()
         };
         for own in [2e6, 5e6, 9e6] {
-            let found = whole(own, 2.0 * own, 40).unwrap();
-            assert!((found / 1e7 - 1.0).abs() < 1e-3, "{own}: {found}");
+            near(whole(own, 2.0 * own, 40).unwrap() / 1e7, 1.0, 1e-3);
         }
         // Too short a time, and packets that leave as evenly as the media.
         assert_eq!(whole(5e6, 1e7, 15), None);
@@ -215,20 +209,15 @@ mod tests {
 
     #[test]
     fn short_congestion_says_nothing() {
-        let rate = |bps: u64| DataRate::from_bps(bps);
-        let train = Some(TrainRate { sent: rate(2_500_000), arrived: rate(1_428_571) });
-        let begin = Path { train, delivered: 1e6, ..Path::example() };
+        let begin = Path { train: train(2.5e6, 1_428_571.0), delivered: 1e6, ..Path::example() };
         let after = |time: i64| Path { now: begin.now + TimeDelta::from_millis(time), ..begin };
         let mut sharing = Sharing::default();
-        for _ in 0..20 {
-            sharing.on_congestion(&begin, 1e6);
-            sharing.on_queue(&after(199));
+        for (times, time, is_alone) in [(20, 199, true), (5, 200, false)] {
+            for _ in 0..times {
+                sharing.on_congestion(&begin, 1e6);
+                sharing.on_queue(&after(time));
+            }
+            assert_eq!(sharing.is_alone(), is_alone, "{time} ms");
         }
-        assert!(sharing.is_alone());
-        for _ in 0..5 {
-            sharing.on_congestion(&begin, 1e6);
-            sharing.on_queue(&after(200));
-        }
-        assert!(!sharing.is_alone());
     }
 }

@@ -139,10 +139,8 @@ mod tests {
         // Half of 0.2 s later half of the rate is left.
         assert!((0.47..0.53).contains(&factor(190)), "{}", factor(190));
         assert!((factor(600) - 0.15).abs() < 1e-12, "{}", factor(600));
-        assert!(
-            (silence.factor(at(time + 190), 0.2, DataSize::ZERO) - 1.0).abs() < 1e-12,
-            "nothing in flight"
-        );
+        let idle = silence.factor(at(time + 190), 0.2, DataSize::ZERO);
+        assert!((idle - 1.0).abs() < 1e-12, "nothing in flight");
         // A silence says nothing about the intervals of feedback.
         silence.on_feedback(at(time + 2000));
         assert!((silence.factor(at(time + 2088), 0.2, size) - 1.0).abs() < 1e-12);

@@ -1,44 +1,35 @@
 //! The controller against queues, compared with the theory of the paper.
 
-use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
-
-use crate::{
-    algorithm::Algorithm,
-    closed_loop::{self, Scenario, run},
-    controller::Controller,
-    copa::{Config, Copa},
-    feedback::{Feedback, QueueState, SentPacket},
-    limits::Limits,
-    shared_queue::{self, Flow, PACKET, Path},
-    target::{Decision, Target},
-    testing::limits,
-};
+use crate::copa::{Config, Copa};
+use crate::shared_queue::{PACKET, Path};
+use crate::testing::prelude::*;
 
 fn copa() -> Algorithm {
     "copa".parse().unwrap()
 }
 
-const WIDE: fn() -> Limits = || limits(50, 300, 20_000);
+const WIDE: Limits = limits(50, 300, 20_000);
 
 #[test]
 fn each_flow_keeps_about_two_packets_in_the_queue_and_an_equal_share() {
     // §2.1: 1/δ = 2 packets in equilibrium; §3: between 0 and 2.5/δ = 5 packets a flow, which is 2.5 on average.
     for (mbps, one_way) in [(1.0, 25), (3.0, 25), (3.0, 50), (10.0, 25)] {
         for count in [1_u64, 2] {
+            let _case = Case((mbps, one_way, count));
             let path = Path { mbps, one_way: TimeDelta::from_millis(one_way), ..Path::default() };
             let mut flows: Vec<Flow> =
-                (0..count).map(|place| Flow::new(copa().build(WIDE()), place * 3)).collect();
+                (0..count).map(|place| Flow::new(copa().build(WIDE), place * 3)).collect();
             let outcome = shared_queue::run(path, &mut flows);
             let packets = |ms: f64| ms * mbps * 1e3 / 8.0 / PACKET as f64 / count as f64;
             let (mean, p95) = (packets(outcome.queue_ms), packets(outcome.queue_p95_ms));
             let used = outcome.mbps.iter().sum::<f64>() / mbps;
-            assert!((0.94..=1.001).contains(&used), "{path:?}, {count} flows: {used}");
-            assert!(
-                outcome.dropped == 0.0 && (2.0..=4.0).contains(&mean) && p95 < 8.0,
-                "{path:?}, {count} flows: {mean} {p95}"
-            );
-            let share = outcome.mbps.iter().map(|rate| rate * count as f64 / mbps / used);
-            assert!(share.clone().all(|share| (0.9..=1.1).contains(&share)), "{path:?}: {:?}", outcome.mbps);
+            within(used, 0.94..=1.001);
+            within(mean, 2.0..=4.0);
+            within(p95, ..8.0);
+            within(outcome.dropped, ..=0.0);
+            for rate in outcome.mbps {
+                within(rate * count as f64 / mbps / used, 0.9..=1.1);
+            }
         }
     }
 }
@@ -46,12 +37,11 @@ fn each_flow_keeps_about_two_packets_in_the_queue_and_an_equal_share() {
 #[test]
 fn a_lower_delta_keeps_more_packets() {
     let queue = |delta| {
-        let config = Config { delta, competes: false, ..Config::within(WIDE()) };
+        let config = Config { delta, competes: false, ..Config::within(WIDE) };
         let outcome = shared_queue::run(Path::default(), &mut [Flow::new(Box::new(Copa::new(config)), 0)]);
         outcome.queue_ms * 3e3 / 8.0 / PACKET as f64
     };
-    let (two, eight) = (queue(0.5), queue(0.125));
-    assert!((2.5..6.0).contains(&(eight / two)), "{eight} {two}");
+    within(queue(0.125) / queue(0.5), 2.5..6.0);
 }
 
 /// Fills the queue: the window grows by a packet in each RTT until a packet is lost, and is then halved (RFC 5681).
@@ -108,38 +98,35 @@ impl Controller for Filler {
 fn the_competitive_mode_gets_a_share_beside_a_flow_that_fills_the_queue() {
     let path = Path { mbps: 6.0, queue: TimeDelta::from_millis(100), seconds: 120, ..Path::default() };
     let share = |competes| {
-        let config = Config { competes, ..Config::within(WIDE()) };
+        let config = Config { competes, ..Config::within(WIDE) };
         let filler = Filler { window: 12e3, next: 0, recovers: 0, decision: Decision::default() };
         let mut flows = [Flow::new(Box::new(Copa::new(config)), 0), Flow::new(Box::new(filler), 5)];
         let outcome = shared_queue::run(path, &mut flows);
         outcome.mbps[0] / outcome.mbps.iter().sum::<f64>()
     };
-    let (with, without) = (share(true), share(false));
-    assert!((0.25..0.75).contains(&with), "{with}");
-    assert!((0.005..0.2).contains(&without), "{without}");
+    within(share(true), 0.25..0.75);
+    within(share(false), 0.005..0.2);
 }
 
 #[test]
 fn random_losses_have_no_effect_in_default_mode() {
     let used = |loss_every| {
         let path = Path { loss_every, ..Path::default() };
-        shared_queue::run(path, &mut [Flow::new(copa().build(WIDE()), 0)]).mbps[0] / 3.0
+        shared_queue::run(path, &mut [Flow::new(copa().build(WIDE), 0)]).mbps[0] / 3.0
     };
     // One packet in 20 is lost behind the queue.
-    let (lossy, clean) = (used(20), used(0));
-    assert!((0.95 * 0.95..=1.0).contains(&(lossy / clean)), "{lossy} {clean}");
+    within(used(20) / used(0), 0.95 * 0.95..=1.0);
 }
 
 #[test]
 fn video_fills_the_link_with_a_short_queue() {
     // Frames of 1/30 s leave at twice the rate of the media: half a frame, 17 ms, is the peak of their own queue.
     for link in [(|_| 1.0) as fn(f64) -> f64, |_| 3.0, |_| 10.0] {
-        let outcome = run(copa(), Scenario { link, limits: WIDE(), ..Scenario::default() });
-        let used = outcome.mbps(20.0, 59.0) / link(0.0);
-        let queue = outcome.queue_delay_p95(20.0, 59.0);
-        assert!((0.9..=1.01).contains(&used), "{used}");
-        assert!((5.0..20.0 + 5.0 * 9.6 / link(0.0)).contains(&queue), "{queue}");
-        assert!(outcome.sender_delay_p95(20.0, 59.0) < 120.0, "{}", outcome.sender_delay_p95(20.0, 59.0));
+        let _case = Case(link(0.0));
+        let outcome = run(copa(), Scenario { link, limits: WIDE, ..Scenario::default() });
+        within(outcome.mbps(20.0, 59.0) / link(0.0), 0.9..=1.01);
+        within(outcome.queue_delay_p95(20.0, 59.0), 5.0..20.0 + 5.0 * 9.6 / link(0.0));
+        within(outcome.sender_delay_p95(20.0, 59.0), ..120.0);
         assert_eq!(outcome.dropped, 0);
     }
 }
@@ -147,10 +134,10 @@ fn video_fills_the_link_with_a_short_queue() {
 #[test]
 fn it_follows_the_capacity() {
     let link = |at| if (30.0..60.0).contains(&at) { 1.0 } else { 3.0 };
-    let outcome = run(copa(), Scenario { link, limits: WIDE(), seconds: 90, ..Scenario::default() });
-    assert!((0.85..=1.01).contains(&outcome.mbps(35.0, 59.0)), "{}", outcome.mbps(35.0, 59.0));
-    assert!(outcome.queue_delay_p95(35.0, 59.0) < 100.0, "{}", outcome.queue_delay_p95(35.0, 59.0));
-    assert!(outcome.reaches(60.0, 2.6).is_some_and(|at| at < 65.0), "{:?}", outcome.reaches(60.0, 2.6));
+    let outcome = run(copa(), Scenario { link, limits: WIDE, seconds: 90, ..Scenario::default() });
+    within(outcome.mbps(35.0, 59.0), 0.85..=1.01);
+    within(outcome.queue_delay_p95(35.0, 59.0), ..100.0);
+    within(outcome.reaches(60.0, 2.6).unwrap(), ..65.0);
 }
 
 #[test]

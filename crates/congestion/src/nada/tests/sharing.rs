@@ -1,24 +1,14 @@
 //! Several flows in one queue: shares in the ratio of the weights (RFC 8698 §4.3).
 
-use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
-
-use crate::{
-    limits::Limits,
-    nada::{Config, ReceivedMedia, Receiver, ReceiverConfig, reference_rate::ReferenceRate},
-};
+use crate::nada::{Config, ReceivedMedia, Receiver, ReceiverConfig, reference_rate::ReferenceRate};
+use crate::testing::prelude::*;
 
 /// Runs a fluid flow for each weight and maximum in Mbit/s through one queue of `mbps`, with packets each 5 ms and a one-way delay of
 /// 20 ms. Returns the rate of each in Mbit/s, and the queueing delay in ms, at the end.
 fn shared(mbps: f64, flows: &[(f64, u64)], begins_ms: &[u64], seconds: u64) -> (Vec<f64>, f64) {
     const STEP_MS: u64 = 5;
-    let at = |ms: u64| Timestamp::from_nanos(ms * 1_000_000);
-    let configs: Vec<Config> = flows
-        .iter()
-        .map(|&(priority, max)| {
-            let [min, start, max] = [50_000, 150_000, max * 1_000_000].map(DataRate::from_bps);
-            Config { priority, ..Config::within(Limits { min, start, max }) }
-        })
-        .collect();
+    let config = |&(priority, max)| Config { priority, ..Config::within(limits(50, 150, max * 1000)) };
+    let configs: Vec<Config> = flows.iter().map(config).collect();
     let mut rates: Vec<ReferenceRate> =
         configs.iter().map(|config| ReferenceRate::new(at(0), config)).collect();
     let mut receivers: Vec<Receiver> =
@@ -54,27 +44,27 @@ fn shared(mbps: f64, flows: &[(f64, u64)], begins_ms: &[u64], seconds: u64) -> (
 #[test]
 fn two_flows_share_in_the_ratio_of_their_weights() {
     for (weights, expected) in [([1.0, 1.0], 1.0), ([2.0, 1.0], 2.0), ([3.0, 1.0], 3.0)] {
+        let _case = Case(weights);
         let flows = weights.map(|weight| (weight, 3));
         let (rates, queue) = shared(2.0, &flows, &[0, 0], 300);
-        let ratio = rates[0] / rates[1];
-        assert!((ratio / expected - 1.0).abs() < 0.05, "{weights:?}: {rates:?}");
-        assert!((rates[0] + rates[1] - 2.0).abs() < 0.02, "{rates:?}");
+        near(rates[0] / rates[1] / expected, 1.0, 0.05);
+        near(rates[0] + rates[1], 2.0, 0.02);
         // The sum of the rates is the link: x = XREF × Σ (PRIO × RMAX) / C.
         let theory = 10.0 * (weights[0] + weights[1]) * 3.0 / 2.0;
-        assert!((queue / theory - 1.0).abs() < 0.1, "{queue} instead of {theory}");
+        near(queue / theory, 1.0, 0.1);
     }
 }
 
 #[test]
 fn two_flows_share_in_the_ratio_of_their_maxima() {
     let (rates, _) = shared(2.0, &[(1.0, 4), (1.0, 2)], &[0, 0], 300);
-    assert!((rates[0] / rates[1] / 2.0 - 1.0).abs() < 0.05, "{rates:?}");
+    near(rates[0] / rates[1] / 2.0, 1.0, 0.05);
 }
 
 #[test]
 fn a_late_comer_takes_the_standing_queue_for_its_base_delay() {
     // §6.1: "slightly unfair". Its x is lower by the queue that it met, so it gets more.
     let (rates, _) = shared(2.0, &[(1.0, 3), (1.0, 3)], &[0, 60_000], 400);
-    assert!(rates[1] > 1.2 * rates[0], "{rates:?}");
-    assert!((rates[0] + rates[1] - 2.0).abs() < 0.02, "{rates:?}");
+    within(rates[1], 1.2 * rates[0]..);
+    near(rates[0] + rates[1], 2.0, 0.02);
 }

@@ -1,8 +1,7 @@
 //! Effects of single reports.
 
-use giusto_units::PeerTimestamp;
-
 use super::*;
+use crate::testing::{at, near, peer_at, within};
 
 /// A path with an RTT of 50 ms and reports every 25 ms, on which the bytes in flight never limit growth.
 struct Hand {
@@ -11,7 +10,7 @@ struct Hand {
     sequence: u64,
 }
 
-const MS: u64 = 1_000_000;
+const FLIGHT: DataSize = DataSize::from_bytes(10_000_000);
 const START: DataRate = DataRate::from_bps(2_000_000);
 
 impl Hand {
@@ -26,26 +25,16 @@ impl Hand {
     /// Reports packets with these codepoints and this queueing delay; `None`: missing.
     fn report(&mut self, wait: u64, packets: &[Option<Ecn>]) {
         self.now += 25;
-        let sent = Timestamp::from_nanos((self.now - 50 - wait) * MS);
-        let arrival = PeerTimestamp::from_nanos((self.now - 25) * MS);
+        let (sent, arrival) = (at(self.now - 50 - wait), peer_at(self.now - 25));
         let reports: Vec<_> = (self.sequence..)
             .zip(packets)
-            .map(|(sequence, ecn)| PacketReport {
-                sent: SentPacket {
-                    sequence,
-                    at: sent,
-                    size: DataSize::from_bytes(1000),
-                    probe: None,
-                    in_flight: DataSize::from_bytes(10_000_000),
-                },
-                arrival: ecn.map(|_| arrival),
-                ecn: ecn.unwrap_or_default(),
+            .map(|(sequence, ecn)| {
+                let sent = SentPacket::new(sequence, sent, DataSize::from_bytes(1000)).with_in_flight(FLIGHT);
+                PacketReport::new(sent, ecn.map(|_| arrival)).with_ecn(ecn.unwrap_or_default())
             })
             .collect();
         self.sequence += packets.len() as u64;
-        let in_flight = DataSize::from_bytes(10_000_000);
-        let feedback = Feedback { packets: &reports, in_flight, ..Feedback::default() };
-        self.controller.on_feedback(Timestamp::from_nanos(self.now * MS), &feedback);
+        self.controller.on_feedback(at(self.now), &Feedback::new(&reports, FLIGHT));
     }
 
     fn window(&self) -> f64 {
@@ -68,13 +57,8 @@ const MARK: Option<Ecn> = Some(Ecn::Ce);
 fn the_first_report_keeps_the_start_rate() {
     // 2 Mbit/s in 50 ms are 12.5 kB; the rate is the window's divided by 1.2 · 1.02, since a packet is less
     // than a tenth of the window.
-    let window = hand().window();
-    assert!((12_500.0 * 1.2 * 1.02 / window - 1.0).abs() < 0.08, "{window}");
-    assert!(
-        (1_990_000..2_150_000).contains(&hand().controller.target().media.as_bps()),
-        "{:?}",
-        hand().controller.target()
-    );
+    near(12_500.0 * 1.2 * 1.02 / hand().window(), 1.0, 0.08);
+    within(hand().controller.target().media.as_bps() as f64, 1.99e6..2.15e6);
 }
 
 #[test]
@@ -157,11 +141,9 @@ fn a_standing_queue_is_drained_to_measure_the_base_delay() {
         })
         .collect();
     assert_eq!(halved.len(), 1, "{halved:?}");
-    let rounds = (halved[0] - 1000) as f64 / 75.0;
-    assert!((340.0..=375.0).contains(&rounds), "{rounds}");
-    let quiet = rates.windows(2).find(|pair| pair[0].0 > halved[0] && pair[1].1 > 1.6 * pair[0].1).unwrap()
-        [1]
-    .0 - halved[0];
+    within((halved[0] - 1000) as f64 / 75.0, 340.0..=375.0);
+    let rises = |pair: &&[(u64, f64)]| pair[0].0 > halved[0] && pair[1].1 > 1.6 * pair[0].1;
+    let quiet = rates.windows(2).find(rises).unwrap()[1].0 - halved[0];
     assert!((325..=375).contains(&quiet), "five round trips of 70 ms: {quiet}");
     assert!(hand.controller.delay.latest() < 0.001);
 }
@@ -170,21 +152,12 @@ fn a_standing_queue_is_drained_to_measure_the_base_delay() {
 fn losses_of_an_outage_do_not_count_as_policing() {
     let mut hand = hand();
     (0..40).for_each(|_| hand.report(0, &[GOOD; 4]));
-    let sent = |hand: &mut Hand| {
-        let packet = SentPacket {
-            sequence: hand.sequence,
-            at: Timestamp::from_nanos(hand.now * MS),
-            size: DataSize::from_bytes(1000),
-            probe: None,
-            in_flight: DataSize::from_bytes(1000),
-        };
-        hand.controller.on_sent(packet.at, &packet);
-    };
     let before = hand.window();
-    sent(&mut hand);
+    let packet = SentPacket::new(hand.sequence, at(hand.now), DataSize::from_bytes(1000));
+    hand.controller.on_sent(packet.at, &packet);
     for _ in 0..30 {
         hand.now += 20;
-        hand.controller.on_timeout(Timestamp::from_nanos(hand.now * MS), &QueueState::default());
+        hand.controller.on_timeout(at(hand.now), &QueueState::default());
     }
     assert!((hand.window() / before - 0.5).abs() < 1e-9, "{}", hand.window() / before);
     assert_eq!(hand.cause(), Cause::Silence);

@@ -50,28 +50,22 @@ impl SendingConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::kbps;
 
     #[test]
     fn pacing_is_1_5_times_the_target_and_relaxed_near_the_maximum() {
         // 1.5 × target; above 0.8 of the maximum divided by 1 − (share − 0.8) / 0.2, which is at least a
         // quarter.
-        for (target, pacing) in
-            [(1_000, 75_000), (100_000, 150_000), (800_000, 1_200_000), (900_000, 2_700_000)]
-        {
-            let rate = SendingConfig::default().pacing(
-                DataRate::from_bps(target),
-                DataRate::from_bps(1_000_000),
-                3.0,
-            );
+        for (target, pacing) in [
+            (1, 75_000),
+            (100, 150_000),
+            (800, 1_200_000),
+            (900, 2_700_000),
+            (960, 5_760_000),
+            (1000, 6_000_000),
+        ] {
+            let rate = SendingConfig::default().pacing(kbps(target), kbps(1000), 3.0);
             assert!(rate.as_bps().abs_diff(pacing) <= 1, "{target}: {rate:?}");
-        }
-        for target in [960_000, 1_000_000] {
-            let rate = SendingConfig::default().pacing(
-                DataRate::from_bps(target),
-                DataRate::from_bps(1_000_000),
-                3.0,
-            );
-            assert_eq!(rate.as_bps(), target * 6);
         }
     }
 

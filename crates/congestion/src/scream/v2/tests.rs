@@ -1,18 +1,10 @@
 //! Behaviour in a closed loop.
 
 use super::*;
-use crate::{
-    algorithm::Algorithm,
-    closed_loop::{Outcome, Scenario, run, run_with},
-    limits::Options,
-};
+use crate::testing::prelude::*;
 
 fn kind() -> Algorithm {
     "scream:v2".parse().unwrap()
-}
-
-fn limits(start: u64, max: u64) -> Limits {
-    Limits { start: DataRate::from_bps(start), max: DataRate::from_bps(max), ..Limits::default() }
 }
 
 /// 10 Mbit/s and a one-way delay of 25 ms, as in the simulator of the authors. A report interval of 25 ms
@@ -21,14 +13,14 @@ fn limits(start: u64, max: u64) -> Limits {
 fn ten() -> Scenario {
     Scenario {
         link: |_| 10.0,
-        limits: limits(1_000_000, 20_000_000),
+        limits: limits(30, 1000, 20_000),
         feedback: TimeDelta::from_millis(25),
         ..Scenario::default()
     }
 }
 
 fn three() -> Scenario {
-    Scenario { link: |_| 3.0, limits: limits(300_000, 10_000_000), ..ten() }
+    Scenario { link: |_| 3.0, limits: limits(30, 300, 10_000), ..ten() }
 }
 
 fn with(config: &Config, scenario: Scenario) -> Outcome {
@@ -57,72 +49,60 @@ fn without_marks_the_delay_is_between_1_4_and_1_of_the_target() {
 /// report interval take one to two seconds.
 #[test]
 fn it_ramps_from_150_kbps_to_2_7_mbps_in_1_to_2_s() {
-    let outcome = run(kind(), Scenario { limits: limits(150_000, 10_000_000), ..three() });
-    let reached = outcome.reaches(0.0, 2.7).unwrap();
-    assert!((0.5..=4.0).contains(&reached), "{reached}");
+    let outcome = run(kind(), Scenario { limits: limits(30, 150, 10_000), ..three() });
+    within(outcome.reaches(0.0, 2.7).unwrap(), 0.5..=4.0);
 }
 
 /// Frames are sent at 1.5 times the rate: above two thirds of the link rate they are queued and marked.
 #[test]
 fn marking_at_1_ms_gives_two_thirds_of_the_link_rate() {
     let outcome = run(kind(), Scenario { ecn: Ecn::Ect1, mark_above: 1.0, ..ten() });
-    let (rate, wait) = (outcome.mbps(20.0, 60.0), outcome.queue_delay_p95(20.0, 60.0));
-    assert!((6.4..=7.7).contains(&rate), "{rate}");
-    assert!((0.1..=5.0).contains(&wait), "{wait}");
+    within(outcome.mbps(20.0, 60.0), 6.4..=7.7);
+    within(outcome.queue_delay_p95(20.0, 60.0), 0.1..=5.0);
     assert!(outcome.has_cause(|cause| matches!(cause, Cause::Marks { .. })));
     let (min, max) = outcome.targets(20.0, 60.0);
-    assert!(max / min < 1.1, "{min} {max}");
+    within(max / min, ..1.1);
     // The pacing headroom is the reason: with 10 % headroom, 1.1 times the rate is the link rate.
     let sending = SendingConfig { head_room: 1.1, ..SendingConfig::default() };
     let config = Config { sending, ..Config::default() };
     let narrow = with(&config, Scenario { ecn: Ecn::Ect1, mark_above: 1.0, ..ten() });
-    assert!((8.6..=9.8).contains(&narrow.mbps(20.0, 60.0)), "{}", narrow.mbps(20.0, 60.0));
-    assert!(narrow.queue_delay_p95(20.0, 60.0) <= 5.0, "{}", narrow.queue_delay_p95(20.0, 60.0));
+    within(narrow.mbps(20.0, 60.0), 8.6..=9.8);
+    within(narrow.queue_delay_p95(20.0, 60.0), ..=5.0);
 }
 
-/// The authors' simulator marks between 8 and 12 ms, and shows 8.2 of 10 Mbit/s at a mean of 5 ms.
 #[test]
 fn marking_at_8_ms_gives_at_least_the_authors_rate() {
-    let outcome = run(kind(), Scenario { ecn: Ecn::Ect1, mark_above: 8.0, ..ten() });
-    let (rate, wait) = (outcome.mbps(20.0, 60.0), outcome.queue_delay_p95(20.0, 60.0));
-    assert!((8.2..=10.0).contains(&rate), "{rate}");
-    assert!((2.0..=12.0).contains(&wait), "{wait}");
-}
-
-/// A classic mark reduces the window by a fifth, however few there are: the utilisation is lower than with
-/// graded marks.
-#[test]
-fn each_classic_mark_reduces_the_window_by_20_percent() {
-    let classic = run(kind(), Scenario { ecn: Ecn::Ect0, mark_above: 8.0, ..ten() });
     let graded = run(kind(), Scenario { ecn: Ecn::Ect1, mark_above: 8.0, ..ten() });
-    let (rate, max) = (classic.mbps(20.0, 60.0), graded.mbps(20.0, 60.0));
-    assert!((6.0..max).contains(&rate), "{rate} {max}");
+    within(graded.mbps(20.0, 60.0), 8.2..=10.0);
+    within(graded.queue_delay_p95(20.0, 60.0), 2.0..=12.0);
+    // A classic mark reduces the window by a fifth, however few there are: the utilisation is lower.
+    let classic = run(kind(), Scenario { ecn: Ecn::Ect0, mark_above: 8.0, ..ten() });
+    within(classic.mbps(20.0, 60.0), 6.0..graded.mbps(20.0, 60.0));
     let (min, max) = classic.targets(20.0, 60.0);
-    assert!(min < 0.85 * max, "{min} {max}");
+    within(min / max, ..0.85);
 }
 
 #[test]
 fn the_queue_is_short_1_s_after_the_link_falls_to_30_percent() {
     let link = |t| if t < 30.0 { 10.0 } else { 3.0 };
     let outcome = run(kind(), Scenario { link, ..ten() });
-    assert!(outcome.queue_delay_p95(30.0, 30.5) > 100.0, "{}", outcome.queue_delay_p95(30.0, 30.5));
-    assert!(outcome.queue_delay_p95(31.0, 60.0) < 100.0, "{}", outcome.queue_delay_p95(31.0, 60.0));
-    let rate = outcome.mbps(35.0, 60.0);
-    assert!((2.4..=3.0).contains(&rate), "{rate}");
+    within(outcome.queue_delay_p95(30.0, 30.5), 100.0..);
+    within(outcome.queue_delay_p95(31.0, 60.0), ..100.0);
+    within(outcome.mbps(35.0, 60.0), 2.4..=3.0);
     // It falls too far, because the longer RTT reduces the target in addition to the window.
-    assert!((0.2..2.0).contains(&outcome.targets(30.0, 32.0).0), "{:?}", outcome.targets(30.0, 32.0));
+    within(outcome.targets(30.0, 32.0).0, 0.2..2.0);
 }
 
 #[test]
 fn few_losses_are_tolerated_and_many_are_not() {
     let rate = |loss| run(kind(), Scenario { loss, ..three() }).mbps(20.0, 60.0);
     let (none, few, many) = (rate(0.0), rate(0.003), rate(0.05));
-    assert!(few > 0.8 * none, "{few} {none}");
-    assert!((0.1..0.6 * none).contains(&many), "{many} {none}");
+    within(few, 0.8 * none..);
+    within(many, 0.1..0.6 * none);
     // According to §"Reference Window Reduction" each loss reduces the window.
     let losses = LossesConfig { threshold: 0.0, ..LossesConfig::default() };
     let strict = with(&Config { losses, ..Config::default() }, Scenario { loss: 0.003, ..three() });
-    assert!(strict.mbps(20.0, 60.0) < few, "{} {few}", strict.mbps(20.0, 60.0));
+    within(strict.mbps(20.0, 60.0), ..few);
     assert!(strict.has_cause(|cause| matches!(cause, Cause::Loss { .. })));
 }
 
@@ -137,28 +117,18 @@ fn the_target_is_bounded_by_the_bytes_in_flight() {
 }
 
 #[test]
-fn at_the_maximum_rate_pacing_is_relaxed() {
-    let outcome = run(kind(), Scenario { limits: limits(300_000, 2_000_000), ..ten() });
-    let (min, max) = outcome.targets(10.0, 60.0);
-    assert_eq!((min, max), (2.0, 2.0));
-    assert!(outcome.has_cause(|cause| *cause == Cause::Limit));
-    assert!(outcome.queue_delay_p95(10.0, 60.0) < 10.0);
-}
-
-#[test]
 fn the_authors_laws_are_an_option() {
     for (authors_laws, factor) in [(false, 1.5), (true, 2.25)] {
         let options = Options { authors_laws, ..Options::default() };
-        let mut controller = kind().build_with(limits(1_200_000, 20_000_000), options);
+        let mut controller = kind().build_with(limits(30, 1200, 20_000), options);
         controller.on_timeout(Timestamp::ZERO, &QueueState::default());
         // A frame of three times the mean in 20 ms.
         let queue = QueueState { size: DataSize::from_bytes(9000), oldest: TimeDelta::from_millis(1) };
         controller.on_timeout(Timestamp::from_nanos(20_000_000), &queue);
         let Target { media, pacing, .. } = controller.target();
-        let ratio = pacing.as_bps() as f64 / media.as_bps() as f64;
-        assert!((ratio - factor).abs() < 1e-4, "{ratio}");
+        near(pacing.as_bps() as f64 / media.as_bps() as f64, factor, 1e-4);
     }
-    let (text, authors) = (Config::within(limits(1, 2)), Config::authors(limits(1, 2)));
+    let (text, authors) = (Config::default(), Config::authors(Limits::default()));
     assert!(!text.delay.reduce_jitter && authors.delay.reduce_jitter);
 }
 
@@ -180,41 +150,37 @@ fn with_the_authors_laws_the_use_is_theirs() {
 fn it_recovers_from_an_outage() {
     let link = |t| if (20.0..25.0).contains(&t) { 0.0 } else { 3.0 };
     let outcome = run(kind(), Scenario { link, ..three() });
-    let quiet = outcome.target(24.9);
-    assert!((0.03..0.3).contains(&quiet), "{quiet}");
+    within(outcome.target(24.9), 0.03..0.3);
     let steps = outcome.decisions.iter().filter(|decision| decision.cause == Cause::Silence).count();
     assert!(steps >= 3, "{steps}");
     // Three windows are in flight and lost at first, and again for each halved window, in all less than
     // twice; and three minimum windows per half second, seven packets.
     let first = 3.0e6 / 8.0 * 0.125 * 1.3 * 3.0 / 1200.0;
-    let max = 2.0 * first + 10.0 * 8.0;
-    assert!((20.0..max).contains(&(outcome.dropped as f64)), "{} {max}", outcome.dropped);
-    let again = outcome.reaches(25.0, 2.4).unwrap();
-    assert!((25.0..32.0).contains(&again), "{again}");
+    within(outcome.dropped as f64, 20.0..2.0 * first + 10.0 * 8.0);
+    within(outcome.reaches(25.0, 2.4).unwrap(), 25.0..32.0);
 }
 
 #[test]
 fn it_fills_the_link_at_other_rtts() {
     for (delay, min) in [((|_| 2.0) as fn(f64) -> f64, 8.0), (|_| 100.0, 7.0)] {
+        let _case = Case(delay(0.0));
         let outcome = run(kind(), Scenario { delay, ..ten() });
-        let (rate, wait) = (outcome.mbps(30.0, 60.0), outcome.queue_delay_p95(30.0, 60.0));
-        assert!((min..=10.0).contains(&rate), "{} ms: {rate}", delay(0.0));
-        assert!((5.0..=120.0).contains(&wait), "{} ms: {wait}", delay(0.0));
+        within(outcome.mbps(30.0, 60.0), min..=10.0);
+        within(outcome.queue_delay_p95(30.0, 60.0), 5.0..=120.0);
     }
 }
 
 /// 50 ppm: 3 ms per minute, which in ten minutes is half of the delay target.
 #[test]
-fn it_is_stable_for_half_an_hour_with_clock_drift() {
+fn it_is_stable_for_ten_minutes_with_clock_drift() {
     for delay in [(|_| 25.0) as fn(f64) -> f64, |t| 25.0 + t * 0.05] {
-        let outcome = run(kind(), Scenario { delay, seconds: 1800, ..three() });
-        for minute in 1..30 {
+        let outcome = run(kind(), Scenario { delay, seconds: 600, ..three() });
+        for minute in 1..10 {
+            let _case = Case((delay(60.0), minute));
             let (from, to) = (f64::from(minute) * 60.0, f64::from(minute + 1) * 60.0);
-            let (rate, wait) = (outcome.mbps(from, to), outcome.queue_delay_p95(from, to));
-            assert!((2.2..=3.0).contains(&rate), "minute {minute}: {rate}");
-            assert!((5.0..=100.0).contains(&wait), "minute {minute}: {wait}");
-            let (_, max) = outcome.targets(from, to);
-            assert!(max < 6.0, "minute {minute}: {max}");
+            within(outcome.mbps(from, to), 2.2..=3.0);
+            within(outcome.queue_delay_p95(from, to), 5.0..=100.0);
+            within(outcome.targets(from, to).1, ..6.0);
         }
     }
 }
@@ -224,14 +190,14 @@ fn the_mark_mode_follows_the_packets_unless_set() {
     let scenario = Scenario { ecn: Ecn::Ect1, mark_above: 8.0, seconds: 30, ..ten() };
     let rate = |mark_mode| with(&Config { mark_mode, ..Config::default() }, scenario).mbps(10.0, 30.0);
     let [detected, graded, classic] = [MarkMode::Detect, MarkMode::Graded, MarkMode::Classic].map(rate);
-    assert!((detected / graded - 1.0).abs() < 0.05, "{detected} {graded}");
-    assert!(classic < 0.97 * graded, "{classic} {graded}");
+    near(detected / graded, 1.0, 0.05);
+    within(classic, ..0.97 * graded);
 }
 
 #[test]
 fn it_starts_at_the_start_rate_at_any_rtt() {
     for delay in [(|_| 5.0) as fn(f64) -> f64, |_| 150.0] {
-        let scenario = Scenario { delay, limits: limits(1_000_000, 10_000_000), seconds: 1, ..ten() };
+        let scenario = Scenario { delay, limits: limits(30, 1000, 10_000), seconds: 1, ..ten() };
         let outcome = run(kind(), scenario);
         let first = outcome.decisions.iter().find(|decision| decision.to != decision.from).unwrap();
         assert_eq!(first.from.as_bps(), 1_000_000);

@@ -1,20 +1,8 @@
-use std::collections::VecDeque;
-
-use giusto_units::{DataSize, Ecn, PeerTimestamp};
 use proptest::prelude::*;
 
 use super::*;
-use crate::{
-    controller::Controller,
-    feedback::{Extension, Feedback, PacketReport, SentPacket},
-    limits::Limits,
-    scream::d00::{Config, NOTICED, ScreamD00},
-    testing::kbps,
-};
-
-fn at(millis: i64) -> Timestamp {
-    Timestamp::ZERO + TimeDelta::from_millis(millis)
-}
+use crate::scream::d00::{Config, NOTICED, ScreamD00};
+use crate::testing::prelude::*;
 
 /// Usable rates in kbit/s, and age of the oldest packet in milliseconds.
 fn stream(priority: f64, usable: (u64, u64), age: i64) -> StreamState {
@@ -31,9 +19,14 @@ fn targets(rates: &MediaRates) -> Vec<u64> {
     rates.targets().iter().map(|rate| (rate.as_bps() + 500) / 1000).collect()
 }
 
-/// Six steps of 100 ms. The last one is the first that changes a rate.
-fn step(rates: &mut MediaRates, streams: &[StreamState]) {
-    for number in 0..6 {
+/// A stream of twice the priority of the others, of which the first has a packet of this age.
+fn three(age: i64) -> [StreamState; 3] {
+    [stream(2.0, (50, 5000), 0), stream(1.0, (50, 5000), age), stream(1.0, (50, 5000), 0)]
+}
+
+/// Steps of 100 ms. The sixth one is the first that changes a rate.
+fn step(rates: &mut MediaRates, streams: &[StreamState], steps: u64) {
+    for number in 0..steps {
         rates.on_sent();
         rates.on_streams(streams);
         rates.update(at(100 * number), 0.1, &QueueState::default(), 0.0);
@@ -43,57 +36,46 @@ fn step(rates: &mut MediaRates, streams: &[StreamState]) {
 #[test]
 fn a_single_adaptive_stream_has_the_total_rate() {
     let mut rates = begun(1000);
-    rates.on_streams(&[stream(1.0, (20, 20), 500), stream(1.0, (150, 1500), 500)]);
+    let streams = [stream(1.0, (20, 20), 500), stream(1.0, (150, 1500), 500)];
+    rates.on_streams(&streams);
     assert_eq!((rates.targets().len(), rates.bps()), (0, 1e6));
     // Its queue is the sender's queue.
-    step(&mut rates, &[stream(1.0, (20, 20), 500), stream(1.0, (150, 1500), 500)]);
+    step(&mut rates, &streams, 6);
     assert!(rates.bps() > 1e6, "{}", rates.bps());
 }
 
 #[test]
 fn the_start_rate_is_divided_by_priority_after_audio() {
-    let mut rates = begun(1020);
-    let sound = stream(1.0, (20, 20), 0);
-    rates.on_streams(&[
-        stream(2.0, (50, 3000), 0),
-        sound,
-        stream(1.0, (50, 3000), 0),
-        stream(1.0, (50, 3000), 0),
-    ]);
-    assert_eq!(targets(&rates), [500, 20, 250, 250]);
+    let (sound, other) = (stream(1.0, (20, 20), 0), stream(1.0, (50, 3000), 0));
+    let divided = |start, streams: &[StreamState]| {
+        let mut rates = begun(start);
+        rates.on_streams(streams);
+        targets(&rates)
+    };
+    assert_eq!(divided(1020, &[stream(2.0, (50, 3000), 0), sound, other, other]), [500, 20, 250, 250]);
     // The others get what the first one cannot use, and give what it needs.
-    rates = begun(1000);
-    rates.on_streams(&[stream(2.0, (50, 400), 0), stream(1.0, (50, 3000), 0), stream(1.0, (50, 3000), 0)]);
-    assert_eq!(targets(&rates), [400, 300, 300]);
-    rates = begun(1000);
-    rates.on_streams(&[stream(1.0, (700, 3000), 0), stream(1.0, (50, 3000), 0), stream(1.0, (50, 3000), 0)]);
-    assert_eq!(targets(&rates), [700, 150, 150]);
+    assert_eq!(divided(1000, &[stream(2.0, (50, 400), 0), other, other]), [400, 300, 300]);
+    assert_eq!(divided(1000, &[stream(1.0, (700, 3000), 0), other, other]), [700, 150, 150]);
 }
 
 #[test]
 fn each_rises_to_its_share_in_the_ramp_up_time() {
-    let mut rates = begun(1000);
-    let streams = [stream(2.0, (50, 5000), 0), stream(1.0, (50, 5000), 0), stream(1.0, (50, 5000), 0)];
-    step(&mut rates, &streams);
     // 100 ms of the 4 s in which they rise to 2, 1 and 1 Mbit/s.
-    assert_eq!(targets(&rates), [550, 275, 275]);
-    for number in 6..60 {
-        rates.on_sent();
-        rates.on_streams(&streams);
-        rates.update(at(100 * number), 0.1, &QueueState::default(), 0.0);
+    for (steps, expected) in [(6, [550, 275, 275]), (60, [2000, 1000, 1000])] {
+        let mut rates = begun(1000);
+        step(&mut rates, &three(0), steps);
+        assert_eq!(targets(&rates), expected);
+        near(rates.bps(), expected.iter().sum::<u64>() as f64 * 1e3, 1.0);
     }
-    assert_eq!((targets(&rates), rates.bps()), (vec![2000, 1000, 1000], 4e6));
 }
 
 #[test]
 fn a_stream_that_overshoots_reduces_only_its_own_rate() {
     let mut rates = begun(1000);
-    let streams =
-        |age| [stream(2.0, (50, 5000), 0), stream(1.0, (50, 5000), age), stream(1.0, (50, 5000), 0)];
-    step(&mut rates, &streams(100));
+    step(&mut rates, &three(100), 6);
     // 1 − 0.1 of 250; the others increase.
     assert_eq!(targets(&rates), [550, 225, 275]);
-    assert!((rates.bps() - 1_050e3).abs() < 1.0);
+    near(rates.bps(), 1_050e3, 1.0);
     // A loss concerns the path.
     rates.on_loss();
     assert_eq!(targets(&rates), [495, 203, 248]);
@@ -104,7 +86,7 @@ fn a_stream_that_overshoots_reduces_only_its_own_rate() {
 #[test]
 fn a_pause_divides_the_total_again() {
     let mut rates = begun(1000);
-    let mut streams = [stream(2.0, (50, 5000), 0), stream(1.0, (50, 5000), 0), stream(1.0, (50, 5000), 0)];
+    let mut streams = three(0);
     rates.on_streams(&streams);
     streams[0].paused = true;
     rates.on_streams(&streams);
@@ -141,155 +123,6 @@ fn the_unusable_rate_is_kept_during_a_pause() {
     assert_eq!(pausing(&mut rates, [false, false]), [675, 675]);
 }
 
-const SIZE: DataSize = DataSize::from_bytes(1200);
-
-/// Three cameras at 30 frames per second. Their packets are sent by priority through one link of 3 Mbit/s
-/// with a one-way delay of 25 ms.
-struct Loop {
-    controller: ScreamD00,
-    priorities: [f64; 3],
-    /// Queueing times of its packets; remaining bits of a frame; sent data divided by priority.
-    cameras: [(VecDeque<Timestamp>, f64, f64); 3],
-    /// Bits that the pacer permits to send.
-    allowance: f64,
-    /// Time until which the link is busy.
-    busy: Timestamp,
-    flight: VecDeque<(SentPacket, Timestamp)>,
-    returning: VecDeque<(Timestamp, Vec<PacketReport>)>,
-    in_flight: DataSize,
-    sequence: u64,
-    /// Sum of the targets per millisecond from 20 s on, in bit/s.
-    sums: [f64; 3],
-}
-
-impl Loop {
-    fn run(priorities: [f64; 3]) -> [f64; 3] {
-        let [min, start, max] = [300, 300, 6000].map(kbps);
-        let mut this = Self {
-            controller: ScreamD00::new(Config::giusto(Limits { min, start, max })),
-            priorities,
-            cameras: std::array::from_fn(|_| (VecDeque::new(), 0.0, 0.0)),
-            allowance: 0.0,
-            busy: Timestamp::ZERO,
-            flight: VecDeque::new(),
-            returning: VecDeque::new(),
-            in_flight: DataSize::ZERO,
-            sequence: 0,
-            sums: [0.0; 3],
-        };
-        for millis in 0..60_000 {
-            this.step(millis);
-        }
-        this.sums.map(|sum| sum / 40_000.0)
-    }
-
-    fn step(&mut self, millis: i64) {
-        let now = at(millis);
-        for (place, (queue, rest, _)) in self.cameras.iter_mut().enumerate() {
-            if millis % 33 == 11 * place as i64 {
-                let target = self.controller.stream_targets().get(place).copied().unwrap_or_default();
-                *rest += target.as_bps() as f64 * 0.033;
-                while *rest >= SIZE.as_bits() as f64 {
-                    *rest -= SIZE.as_bits() as f64;
-                    queue.push_back(now);
-                }
-            }
-        }
-        if millis % 33 == 32 {
-            self.report(now);
-        }
-        while self.returning.front().is_some_and(|(at, _)| *at <= now) {
-            let (_, packets) = self.returning.pop_front().unwrap();
-            let last = packets.last().unwrap().sent.sequence;
-            self.in_flight = SIZE * (self.sequence - last - 1);
-            let in_flight = self.in_flight;
-            self.controller
-                .on_feedback(now, &Feedback { packets: &packets, in_flight, ..Feedback::default() });
-        }
-        if self.controller.next_timeout().is_some_and(|due| due <= now) {
-            let state = |place: usize| {
-                let queue = &self.cameras[place].0;
-                let oldest = queue.front().map_or(TimeDelta::ZERO, |&since| now - since);
-                let queue = QueueState { size: SIZE * queue.len() as u64, oldest };
-                StreamState {
-                    priority: self.priorities[place],
-                    usable: (kbps(50), kbps(6000)),
-                    paused: false,
-                    queue,
-                }
-            };
-            let states = [state(0), state(1), state(2)];
-            let oldest = states.iter().map(|state| state.queue.oldest).max().unwrap();
-            let size = states.iter().map(|state| state.queue.size).sum();
-            self.controller.on_streams(now, &states);
-            self.controller.on_timeout(now, &QueueState { size, oldest });
-        }
-        self.send(now);
-        if millis >= 20_000 {
-            for (sum, rate) in self.sums.iter_mut().zip(self.controller.stream_targets()) {
-                *sum += rate.as_bps() as f64;
-            }
-        }
-    }
-
-    fn send(&mut self, now: Timestamp) {
-        let target = self.controller.target();
-        self.allowance = (self.allowance + target.pacing.as_bps() as f64 * 1e-3).min(SIZE.as_bits() as f64);
-        while self.allowance > 0.0 && target.window.is_none_or(|window| self.in_flight + SIZE <= window) {
-            // The camera with the least data sent relative to its priority. A camera without queued packets
-            // gains no credit.
-            let waiting = (0..3).filter(|&place| !self.cameras[place].0.is_empty());
-            let Some(next) = waiting.min_by(|&a, &b| self.cameras[a].2.total_cmp(&self.cameras[b].2)) else {
-                return;
-            };
-            let had = self.cameras[next].2;
-            for (_, _, other) in &mut self.cameras {
-                *other = other.max(had);
-            }
-            self.cameras[next].0.pop_front();
-            self.cameras[next].2 += 1.0 / self.priorities[next];
-            self.allowance -= SIZE.as_bits() as f64;
-            self.in_flight += SIZE;
-            let packet = SentPacket {
-                sequence: self.sequence,
-                at: now,
-                size: SIZE,
-                probe: None,
-                in_flight: self.in_flight,
-            };
-            self.sequence += 1;
-            self.busy = self.busy.max(now) + kbps(3000).time_for(SIZE).unwrap();
-            self.flight.push_back((packet, self.busy + TimeDelta::from_millis(25)));
-            self.controller.on_sent(now, &packet);
-        }
-    }
-
-    fn report(&mut self, now: Timestamp) {
-        let mut packets = Vec::new();
-        while let Some(&(sent, arrival)) = self.flight.front().filter(|(_, arrival)| *arrival <= now) {
-            self.flight.pop_front();
-            let arrival = Some(PeerTimestamp::from_nanos(arrival.as_nanos()));
-            packets.push(PacketReport { sent, arrival, ecn: Ecn::NotEct });
-        }
-        if !packets.is_empty() {
-            self.returning.push_back((now + TimeDelta::from_millis(25), packets));
-        }
-    }
-}
-
-#[test]
-fn three_cameras_share_a_link_by_priority() {
-    for priorities in [[2.0, 1.0, 1.0], [1.0, 1.0, 1.0]] {
-        let rates = Loop::run(priorities);
-        let (all, weights): (f64, f64) = (rates.iter().sum(), priorities.iter().sum());
-        assert!((1.8e6..=3.3e6).contains(&all), "{rates:?}");
-        for (rate, priority) in rates.iter().zip(priorities) {
-            let share = rate / all / (priority / weights);
-            assert!((0.85..=1.15).contains(&share), "{priorities:?}: {rates:?}");
-        }
-    }
-}
-
 fn any_stream() -> impl Strategy<Value = StreamState> {
     let rate = || prop_oneof![3 => 0_u64..5_000_000, 1 => any::<u64>()].prop_map(DataRate::from_bps);
     let usable = prop_oneof![3 => (rate(), rate()), 1 => rate().prop_map(|rate| (rate, rate))];
@@ -320,7 +153,7 @@ proptest! {
             controller.on_streams(now, &streams);
             match call {
                 0 => controller.on_feedback(now, &Feedback::default().with_extension(Some(Extension::SourceQuench))),
-                1 => controller.on_sent(now, &SentPacket { sequence: 0, at: now, size: SIZE, probe: None, in_flight: SIZE }),
+                1 => controller.on_sent(now, &sent(0, 0)),
                 _ => controller.on_timeout(now, &QueueState::default()),
             }
             let target = controller.target();
