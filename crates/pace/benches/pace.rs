@@ -24,12 +24,12 @@ fn plan() -> CyclePlan {
 }
 
 /// Runs steps until a thousand cycles are sent. Time advances with each sleep and each poll of the clock.
-fn drive(schedule: &mut dyn Schedule, now: &mut Timestamp, size: impl Fn(usize) -> DataSize) {
+fn drive(schedule: &mut dyn Schedule, now: &mut Timestamp) {
     let mut sent = 0;
     while sent < CYCLES {
         match schedule.next(black_box(*now)) {
             Step::Send(_) => {
-                schedule.on_sent(*now, black_box(size(sent)));
+                schedule.on_sent(*now, black_box(DataSize::from_bytes(1200)));
                 sent += 1;
             }
             Step::SleepFor(span) => {
@@ -46,24 +46,14 @@ fn drive(schedule: &mut dyn Schedule, now: &mut Timestamp, size: impl Fn(usize) 
     }
 }
 
-fn bench(bencher: Bencher<'_, '_>, mut schedule: Box<dyn Schedule>, size: impl Fn(usize) -> DataSize) {
+fn bench(bencher: Bencher<'_, '_>, mut schedule: Box<dyn Schedule>) {
     let mut now = Timestamp::ZERO;
-    bencher.counter(ItemsCount::new(CYCLES)).bench_local(|| drive(&mut *schedule, &mut now, &size));
-}
-
-fn same(_: usize) -> DataSize {
-    DataSize::from_bytes(1200)
+    bencher.counter(ItemsCount::new(CYCLES)).bench_local(|| drive(&mut *schedule, &mut now));
 }
 
 #[divan::bench(args = Strategy::ALL)]
 fn strategy(bencher: Bencher<'_, '_>, strategy: Strategy) {
-    bench(bencher, strategy.build(&plan(), StrategyOptions::default()).expect("no burst rate"), same);
-}
-
-#[divan::bench]
-fn grid_of_varying_sizes(bencher: Bencher<'_, '_>) {
-    let grid = Box::new(Grid::new(&plan(), GridConfig::default()));
-    bench(bencher, grid, |k| DataSize::from_bytes(100 + (k as u64 * 37) % 1100));
+    bench(bencher, strategy.build(&plan(), StrategyOptions::default()).expect("no burst rate"));
 }
 
 /// Each poll is ten cycles later than the previous one: the schedule is always late.
@@ -88,7 +78,7 @@ fn grid_behind(bencher: Bencher<'_, '_>, catch_up: CatchUp) {
 #[divan::bench]
 fn grid_with_burst_rate(bencher: Bencher<'_, '_>) {
     let options = StrategyOptions::default().with_r_max(DataRate::from_bps(14_000_000));
-    bench(bencher, Strategy::Grid.build(&plan(), options).expect("a burst rate above the rate"), same);
+    bench(bencher, Strategy::Grid.build(&plan(), options).expect("a burst rate above the rate"));
 }
 
 #[divan::bench]
@@ -96,5 +86,5 @@ fn grid_bounded(bencher: Bencher<'_, '_>) {
     let plan = plan();
     let limits = Limits::default().with_packets(u64::MAX).with_duration(TimeDelta::MAX);
     let grid = Box::new(Grid::new(&plan, GridConfig::default()));
-    bench(bencher, Box::new(Bounded::new(grid, plan.size_on_layer(), limits)), same);
+    bench(bencher, Box::new(Bounded::new(grid, plan.size_on_layer(), limits)));
 }

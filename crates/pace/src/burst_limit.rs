@@ -191,9 +191,4 @@ mod tests {
         schedule.on_sent(at(1_900), size);
         assert_eq!(schedule.next(at(1_900)), Step::SleepFor(TimeDelta::from_micros(500)));
     }
-
-    #[test]
-    fn a_burst_rate_of_zero_is_rejected() {
-        assert!(BurstLimit::new(Box::new(Unpaced::new(1, None)), DataRate::ZERO).is_err());
-    }
 }

@@ -184,17 +184,6 @@ mod tests {
         assert_eq!(jumped.due().as_nanos(), 1_371_428_571_428_572);
     }
 
-    #[test]
-    fn a_million_single_steps_equal_one_jump() {
-        let size = DataSize::from_bytes(1316);
-        let (mut stepped, mut jumped) = (line(2_999_999), line(2_999_999));
-        for _ in 0..1_000_000 {
-            stepped.advance(size);
-        }
-        jumped.advance_times(size, 1_000_000);
-        assert_eq!((stepped.nanos, stepped.rest), (jumped.nanos, jumped.rest));
-    }
-
     proptest! {
         #[test]
         fn steps_of_any_sizes_add_up_exactly(

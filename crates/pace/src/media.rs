@@ -306,17 +306,8 @@ mod tests {
         let sent = departures(&mut pacer, at(0), at(31));
         let nanosecond = TimeDelta::from_nanos(1);
         // The debt must be less than the window, so the fifth packet is sent as soon as it is.
-        let expected = [
-            at(0),
-            at(0),
-            at(0),
-            at(0),
-            at(0) + nanosecond,
-            at(10) + nanosecond,
-            at(20) + nanosecond,
-            at(30) + nanosecond,
-        ];
-        assert_eq!(sent, expected);
+        let single = [0, 10, 20, 30].map(|millis| at(millis) + nanosecond);
+        assert_eq!(sent, [[at(0); 4], single].concat());
     }
 
     #[test]

@@ -185,14 +185,6 @@ mod tests {
     }
 
     #[test]
-    fn the_send_duration_shortens_the_sleep() {
-        let (departures, _) =
-            run(Deficit::None, |driver| VirtualDriver { send_costs: vec![1, 999_999], ..driver });
-        assert!(departures.iter().all(|departure| departure.error() == TimeDelta::ZERO));
-        assert_eq!(departures.len(), 1000);
-    }
-
-    #[test]
     fn only_the_counter_repays_a_long_send() {
         let slow = |driver| VirtualDriver {
             send_costs: vec![10_000],
