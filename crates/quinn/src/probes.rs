@@ -122,12 +122,9 @@ mod tests {
         let mut probes = Probes::default();
         probes.push(Probe::new(1, DataRate::from_bps(600_000)));
         let sent = (0..100)
-            .filter(|ms| {
-                let now = after(start, *ms);
-                probes.wants_padding(now, 1200) && probes.on_sent(now, 1200) == Some(1)
-            })
-            .count();
-        assert_eq!(sent, 5);
+            .map(|ms| after(start, ms))
+            .filter(|&now| probes.wants_padding(now, 1200) && probes.on_sent(now, 1200) == Some(1));
+        assert_eq!(sent.count(), 5);
     }
 
     #[test]

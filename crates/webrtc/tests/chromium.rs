@@ -37,7 +37,7 @@ impl Drop for Browser {
 }
 
 /// Chromium at this address; `None` if it is not installed.
-fn chromium(test: &str, address: SocketAddr, flag: Option<&str>) -> Option<Browser> {
+fn chromium(address: SocketAddr, flag: Option<&str>) -> Option<Browser> {
     let profile = tempfile::tempdir().unwrap();
     let mut command = Command::new("chromium");
     command.args(["--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run"]);
@@ -48,14 +48,14 @@ fn chromium(test: &str, address: SocketAddr, flag: Option<&str>) -> Option<Brows
     match command.spawn() {
         Ok(child) => Some(Browser(child, profile)),
         Err(error) => {
-            let _ = writeln!(std::io::stderr(), "SKIPPED {test}: no chromium is installed ({error})");
+            let _ = writeln!(std::io::stderr(), "SKIPPED: no chromium is installed ({error})");
             None
         }
     }
 }
 
 /// A call of six seconds. The browser has two minutes to start.
-fn call(test: &'static str, controller: &str, flag: Option<&str>) -> Option<CallResult> {
+fn call(controller: &str, flag: Option<&str>) -> Option<CallResult> {
     let files = [&include_bytes!("data/low.ivf")[..], include_bytes!("data/high.ivf")];
     let ladder = Ladder::new(files.map(|file| Clip::parse(file, TimeDelta::ZERO).unwrap()).into()).unwrap();
     let max = DataRate::from_bps(ladder.limits().max().as_bps() * 2);
@@ -84,7 +84,7 @@ fn call(test: &'static str, controller: &str, flag: Option<&str>) -> Option<Call
         let _ = done.send(run(plan, || Secrets::draw(&mut random), &stopped, &mut on_event));
     });
     let address = address.recv_timeout(Duration::from_secs(30)).unwrap();
-    let browser = chromium(test, address, flag);
+    let browser = chromium(address, flag);
     let outcome = browser.as_ref().map(|_| outcome.recv_timeout(Duration::from_secs(120)));
     stop.store(true, Relaxed);
     caller.join().unwrap();
@@ -111,20 +111,14 @@ fn judge(result: &CallResult, feedback: &str) {
 }
 
 #[test]
-fn chromium_decodes_a_call_under_gcc_by_transport_cc() {
-    let test = "chromium_decodes_a_call_under_gcc_by_transport_cc";
-    let Some(result) = call(test, "gcc:libwebrtc", None) else { return };
-    judge(&result, "transport-cc");
-    // Nothing limits loopback: the target rises from 100 kbit/s.
-    let target = result.samples.back().unwrap().target_rate_bps;
-    assert!(target > 110_000, "{target}");
-}
-
-#[test]
-fn chromium_decodes_a_call_under_scream_by_rfc_8888() {
-    let test = "chromium_decodes_a_call_under_scream_by_rfc_8888";
-    let Some(result) = call(test, "scream:v2", Some(CCFB)) else { return };
-    judge(&result, "ccfb");
-    let target = result.samples.back().unwrap().target_rate_bps;
-    assert!(target > 110_000, "{target}");
+fn chromium_decodes_calls_by_transport_cc_and_by_rfc_8888() {
+    for (controller, flag, feedback) in
+        [("gcc:libwebrtc", None, "transport-cc"), ("scream:v2", Some(CCFB), "ccfb")]
+    {
+        let Some(result) = call(controller, flag) else { return };
+        judge(&result, feedback);
+        // Nothing limits loopback: the target rises from 100 kbit/s.
+        let target = result.samples.back().unwrap().target_rate_bps;
+        assert!(target > 110_000, "{controller}: {target}");
+    }
 }

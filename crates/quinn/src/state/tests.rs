@@ -1,3 +1,5 @@
+use std::collections::VecDeque;
+
 use giusto_congestion::{Algorithm, Cause};
 
 use super::*;
@@ -11,14 +13,17 @@ fn state(name: &str, start: Instant) -> State {
     State::new(name.parse::<Algorithm>().unwrap().build(limits), start, MTU)
 }
 
+fn begun(name: &str) -> (Instant, State) {
+    let start = origin();
+    (start, state(name, start))
+}
+
 /// A path with this capacity and 20 ms each way, whose sender fills the target. Returns the state after `seconds`, and the mean target of
 /// their second half in bit/s.
 fn drive(name: &str, capacity: f64, loss_every: Option<u64>, seconds: u64) -> (State, f64) {
-    let start = origin();
-    let mut state = state(name, start);
+    let (start, mut state) = begun(name);
     let (mut owed, mut free_at, mut sent) = (0.0, start, 0_u64);
-    let mut returning: std::collections::VecDeque<(Instant, Instant, bool)> =
-        std::collections::VecDeque::new();
+    let mut returning = VecDeque::<(Instant, Instant, bool)>::new();
     let (mut in_flight, mut sum) = (0, 0);
     for ms in 0..seconds * 1000 {
         let now = after(start, ms);
@@ -100,16 +105,14 @@ fn the_frames_leave_room_for_headers_and_retransmissions() {
 
 #[test]
 fn frames_that_wait_lower_the_rate_of_the_next_ones() {
-    let start = origin();
-    let mut state = state("gcc:libwebrtc", start);
+    let (start, mut state) = begun("gcc:libwebrtc");
     let free = state.frame_rate().as_bps() as f64;
     // 50 ms are allowed; 100 ms more leave within 500 ms at 0.8 of the rate.
-    state.on_frame(start, (free * 0.05 / 8.0) as u64);
-    assert!((state.frame_rate().as_bps() as f64 - free).abs() < 0.01 * free);
-    state.on_frame(start, (free * 0.1 / 8.0) as u64);
-    assert!((state.frame_rate().as_bps() as f64 - 0.8 * free).abs() < 0.01 * free);
-    state.on_frame(start, 1_000_000);
-    assert!((state.frame_rate().as_bps() as f64 - 0.25 * free).abs() < 0.01 * free);
+    for (bits, left) in [(free * 0.05, 1.0), (free * 0.1, 0.8), (8e6, 0.25)] {
+        state.on_frame(start, (bits / 8.0) as u64);
+        let found = state.frame_rate().as_bps() as f64;
+        assert!((found - left * free).abs() < 0.01 * free, "{bits} bit: {found} of {free}");
+    }
     state.on_discarded();
     assert!((state.frame_rate().as_bps() as f64 - free).abs() < 0.01 * free);
 }
@@ -128,8 +131,7 @@ fn the_window_lets_quinn_send_at_the_pacing_rate() {
 
 #[test]
 fn one_acknowledgement_is_one_feedback_in_order() {
-    let start = origin();
-    let mut state = state("tempo", start);
+    let (start, mut state) = begun("tempo");
     for ms in 0..6 {
         state.on_sent(after(start, ms), 1200);
     }
@@ -141,16 +143,10 @@ fn one_acknowledgement_is_one_feedback_in_order() {
     state.on_end_acks(now, 3600, false);
     state.on_lost(now, after(start, 2), 2400);
     state.on_marked(after(start, 5));
-    let found: Vec<_> = state
-        .reports
-        .iter()
-        .map(|report| (report.sent.sequence, report.arrival.is_some(), report.ecn))
-        .collect();
-    let none = Ecn::NotEct;
-    assert_eq!(
-        found,
-        [(0, true, none), (4, true, none), (5, true, Ecn::Ce), (1, false, none), (2, false, none)]
-    );
+    let found = state.reports.iter().map(|it| (it.sent.sequence, it.arrival.is_some(), it.ecn == Ecn::Ce));
+    let expected =
+        [(0, true, false), (4, true, false), (5, true, true), (1, false, false), (2, false, false)];
+    assert_eq!(found.collect::<Vec<_>>(), expected);
     assert_eq!(state.in_flight, 1200);
     state.window();
     assert!(state.reports.is_empty(), "passed on when quinn asks for the window");
@@ -158,8 +154,7 @@ fn one_acknowledgement_is_one_feedback_in_order() {
 
 #[test]
 fn arrivals_are_by_the_peers_clock_once_it_tells_them() {
-    let start = origin();
-    let mut state = state("tempo", start);
+    let (start, mut state) = begun("tempo");
     let ms = Duration::from_millis;
     for sent in 0..4 {
         state.on_sent(after(start, sent), 1200);
@@ -181,8 +176,7 @@ fn arrivals_are_by_the_peers_clock_once_it_tells_them() {
 
 #[test]
 fn a_batch_of_datagrams_is_as_many_packets() {
-    let start = origin();
-    let mut state = state("tempo", start);
+    let (start, mut state) = begun("tempo");
     state.on_sent(start, 3 * 1200 + 500);
     assert_eq!((state.ledger.len(), state.in_flight), (4, 4100));
     assert!(state.ledger.take_acknowledged(start, 500).is_some());
@@ -190,8 +184,7 @@ fn a_batch_of_datagrams_is_as_many_packets() {
 
 #[test]
 fn frames_are_skipped_while_others_wait() {
-    let start = origin();
-    let mut state = state("tempo", start);
+    let (start, mut state) = begun("tempo");
     state.on_frame(start, 50_000);
     assert!(!state.should_skip(after(start, 150)) && state.should_skip(after(start, 151)));
     assert_eq!(state.waiting(after(start, 20)), (50_000, Duration::from_millis(20)));
@@ -202,8 +195,7 @@ fn frames_are_skipped_while_others_wait() {
 
 #[test]
 fn nothing_of_a_frame_that_has_left_waits() {
-    let start = origin();
-    let mut state = state("tempo", start);
+    let (start, mut state) = begun("tempo");
     state.on_frame(start, 3000);
     // Short headers of 11 bytes, tags of 16, STREAM frames with offsets of 2 bytes and a length.
     for bytes in [1200, 1200, 3000 - 2 * (1200 - 31) + 33] {
@@ -214,8 +206,7 @@ fn nothing_of_a_frame_that_has_left_waits() {
 
 #[test]
 fn a_file_gets_what_the_frames_leave() {
-    let start = origin();
-    let mut state = state("fixed", start);
+    let (start, mut state) = begun("fixed");
     let mut file = 0;
     for ms in 0..10_000 {
         let now = after(start, ms);
@@ -238,8 +229,7 @@ fn a_file_gets_what_the_frames_leave() {
 #[test]
 fn padding_is_asked_for_by_those_who_probe() {
     for (name, expected) in [("gcc:libwebrtc", true), ("tempo", false), ("nada", false)] {
-        let start = origin();
-        let mut state = state(name, start);
+        let (start, mut state) = begun(name);
         // As often as it asks, without any that leaves: it stops asking.
         let asked =
             (1..20).map(|ms| (0..100).take_while(|_| state.padding(after(start, ms)).is_some()).count());

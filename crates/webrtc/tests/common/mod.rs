@@ -129,6 +129,15 @@ pub(crate) fn credentials() -> Credentials {
     Credentials { ufrag: "brow".to_owned(), password: "a password of the browser".replace(' ', "-") }
 }
 
+/// A binding request.
+pub(crate) fn check(username: &str, password: &str, nominate: bool) -> Vec<u8> {
+    let request = StunMessage::binding_request(username, TransId::new(), true, 7, 1, nominate);
+    let mut buffer = vec![0; 512];
+    let length = request.to_bytes(Some(password.as_bytes()), &mut buffer, sha1).unwrap();
+    buffer.truncate(length);
+    buffer
+}
+
 /// An offer of one video line with transport-cc.
 pub(crate) fn offer(fingerprint: Fingerprint, setup: &str) -> String {
     let Credentials { ufrag, password } = credentials();
@@ -199,6 +208,14 @@ pub(crate) struct Browser {
 }
 
 impl Browser {
+    /// One to which giusto sends, connected for this time.
+    pub(crate) fn connected(time: TimeDelta) -> Self {
+        let mut browser = Self::new("gcc:libwebrtc", Version::Newest, "actpass", None);
+        browser.connect();
+        browser.run(time);
+        browser
+    }
+
     /// `expected`: the fingerprint of its offer, if not that of its certificate.
     pub(crate) fn new(
         controller: &str,
@@ -267,16 +284,7 @@ impl Browser {
 
     /// A check, with a password that may be wrong.
     pub(crate) fn check(&self, password: &str, nominate: bool) -> Vec<u8> {
-        let username = format!("{}:{}", self.server.ufrag, credentials().ufrag);
-        let request = StunMessage::binding_request(&username, TransId::new(), true, 7, 1, nominate);
-        let mut buffer = vec![0; 512];
-        let length = request.to_bytes(Some(password.as_bytes()), &mut buffer, sha1).unwrap();
-        buffer.truncate(length);
-        buffer
-    }
-
-    pub(crate) fn server_password(&self) -> String {
-        self.server.password.clone()
+        check(&format!("{}:{}", self.server.ufrag, credentials().ufrag), password, nominate)
     }
 
     /// Runs both ends for this time, in steps of 1 ms; feedback each 50 ms.
@@ -303,7 +311,7 @@ impl Browser {
         let now = self.now;
         if !self.silent && now >= self.next_check {
             self.next_check = now + TimeDelta::from_millis(500);
-            let check = self.check(&self.server_password(), self.nominates);
+            let check = self.check(&self.server.password, self.nominates);
             self.peer.handle_datagram(now, self.address, &check, Ecn::NotEct);
         }
         let instant = self.origin + Duration::from_nanos(now.as_nanos());
