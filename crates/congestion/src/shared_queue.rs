@@ -7,6 +7,7 @@ use giusto_units::{DataSize, Ecn, PeerTimestamp, TimeDelta, Timestamp};
 use crate::{
     controller::Controller,
     feedback::{Feedback, PacketReport, QueueState, SentPacket},
+    target::Target,
 };
 
 /// Bytes of a packet.
@@ -73,6 +74,15 @@ pub(crate) struct Outcome {
 
 /// Runs flows over `path`.
 pub(crate) fn run(path: Path, flows: &mut [Flow]) -> Outcome {
+    run_watched(path, flows, |_, _| ())
+}
+
+/// Runs flows over `path`, and shows the target of the first in each step.
+pub(crate) fn run_watched(
+    path: Path,
+    flows: &mut [Flow],
+    mut watch: impl FnMut(Timestamp, Target),
+) -> Outcome {
     let steps = path.seconds * 1_000_000_000 / STEP.as_nanos() as u64;
     let half = Timestamp::from_nanos(path.seconds * 500_000_000);
     let mut arrived = vec![0.0; flows.len()];
@@ -90,6 +100,9 @@ pub(crate) fn run(path: Path, flows: &mut [Flow]) -> Outcome {
                 flow.controller.on_timeout(now, &QueueState::default());
             }
             let target = flow.controller.target();
+            if place == 0 {
+                watch(now, target);
+            }
             flow.credit += target.media.as_bps() as f64 / 8.0 * STEP.as_seconds();
             while flow.credit >= PACKET as f64 {
                 if target.window.is_some_and(|window| flow.in_flight + size > window) {

@@ -125,15 +125,15 @@ mod tests {
     use super::*;
     use crate::testing::near;
 
-    fn train(sent: f64, arrived: f64) -> Option<TrainRate> {
+    fn train(sent: f64, arrived: f64) -> TrainRate {
         let [sent, arrived] = [sent, arrived].map(|bps| DataRate::from_bps(bps as u64));
-        Some(TrainRate { sent, arrived })
+        TrainRate { sent, arrived }
     }
 
     /// After congestion at 1 Mbit/s beside others that send `others` on a link that is full.
     fn beside(others: f64) -> Sharing {
         let (own, sent) = (1e6, 2.5e6);
-        let train = train(sent, (own + others) * sent / (sent + others));
+        let train = Some(train(sent, (own + others) * sent / (sent + others)));
         let mut sharing = Sharing::default();
         let mut path = Path { train, delivered: own, ..Path::example() };
         for _ in 0..20 {
@@ -148,13 +148,13 @@ mod tests {
     fn who_has_little_does_not_empty_a_queue_of_others() {
         let has_little = |share: f64, sent: f64| {
             let others = 1e6 / share - 1e6;
-            let train = train(sent, (1e6 + others) * sent / (sent + others));
+            let train = Some(train(sent, (1e6 + others) * sent / (sent + others)));
             Sharing::has_little(&Path { train, ..Path::example() }, 1e6)
         };
         assert!(has_little(0.02, 2.5e6) && !has_little(0.04, 2.5e6));
         // A train that is no faster than the media shows nothing, nor does none.
         assert!(!has_little(0.02, 1.2e6) && !Sharing::has_little(&Path::example(), 1e6));
-        let train = train(2.5e6, 2.5e6);
+        let train = Some(train(2.5e6, 2.5e6));
         let queue = |ms| Path { train, queue: Some(TimeDelta::from_millis(ms)), ..Path::example() };
         assert!(Sharing::has_little(&queue(14), 1e6) && !Sharing::has_little(&queue(15), 1e6));
     }
@@ -175,7 +175,7 @@ mod tests {
     fn a_train_shows_our_share_unless_it_shows_room() {
         let sharing = beside(1e6);
         let shown = |arrived| {
-            let path = Path { train: train(2.5e6, arrived), ..Path::example() };
+            let path = Path { train: Some(train(2.5e6, arrived)), ..Path::example() };
             bps(sharing.ours(&path).train.unwrap().arrived)
         };
         // The ratio beside one equal flow is 0.7.
@@ -183,7 +183,7 @@ mod tests {
         near(shown(2.45e6), 2.45e6, 1.0);
         // Packets that are paced as the media say nothing.
         let mut steady = Sharing::default();
-        let mut path = Path { train: train(1.2e6, 0.6e6), delivered: 3e5, ..Path::example() };
+        let mut path = Path { train: Some(train(1.2e6, 0.6e6)), delivered: 3e5, ..Path::example() };
         steady.on_congestion(&path, 1e6);
         path.now += LASTING;
         steady.on_queue(&path);
@@ -193,7 +193,7 @@ mod tests {
     fn trains_on_a_busy_bottleneck_show_the_capacity_for_all() {
         // 10 Mbit/s, of which we have 2, 5 or 9 and send trains at twice that.
         let whole = |own: f64, sent: f64, steps: u32| {
-            let train = train(sent, 1e7 * sent / (sent + 1e7 - own));
+            let train = Some(train(sent, 1e7 * sent / (sent + 1e7 - own)));
             let path = Path { train, delivered_long: own, ..Path::example() };
             let mut whole = WholeCapacity::default();
             (0..steps).for_each(|_| whole.on_queue(&path));
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn short_congestion_says_nothing() {
-        let begin = Path { train: train(2.5e6, 1_428_571.0), delivered: 1e6, ..Path::example() };
+        let begin = Path { train: Some(train(2.5e6, 1_428_571.0)), delivered: 1e6, ..Path::example() };
         let after = |time: i64| Path { now: begin.now + TimeDelta::from_millis(time), ..begin };
         let mut sharing = Sharing::default();
         for (times, time, is_alone) in [(20, 199, true), (5, 200, false)] {

@@ -71,6 +71,25 @@ fn video_fills_the_link() {
 }
 
 #[test]
+fn the_target_shows_a_probe_of_the_rtt_each_five_seconds() {
+    let (mut probes, mut low_since) = (Vec::new(), None);
+    let mut flows = [Flow::new(bbr().build(WIDE), 0)];
+    shared_queue::run_watched(Path::default(), &mut flows, |now, target| {
+        let is_low = target.media < kbps(1700) && now.as_seconds() > 3.0;
+        match (is_low, low_since) {
+            (true, None) => low_since = Some(now),
+            (false, Some(since)) => {
+                probes.push((now - since).as_millis());
+                low_since = None;
+            }
+            _ => {}
+        }
+    });
+    assert!((9..=12).contains(&probes.len()), "{probes:?}");
+    assert!(probes.iter().all(|ms| (180.0..500.0).contains(ms)), "{probes:?}");
+}
+
+#[test]
 fn media_below_the_estimate_keep_it() {
     // 1 Mbit/s of media on 3 Mbit/s.
     let run = |pads| {

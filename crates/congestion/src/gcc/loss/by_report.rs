@@ -414,9 +414,16 @@ mod tests {
         rule.on_delay_based(at(2001), Some(kbps(1500)));
         rule.on_time(at(2001));
         assert_eq!(rule.rate(), kbps(1000));
+        // Within its limits.
+        for (rate, expected) in [(9000, 1500), (1, 100)] {
+            rule.set_rate(at(2002), kbps(rate));
+            assert_eq!(rule.rate(), kbps(expected));
+        }
 
-        rule.on_report(at(3000), &report(-1.0, 100), None);
-        assert_eq!(rule.loss_ratio(), 0.0);
+        for odd in [report(-1.0, 100), report(9.0, 0), report(f64::NAN, 100)] {
+            rule.on_report(at(3000), &odd, None);
+            assert_eq!(rule.loss_ratio(), 0.0, "{odd:?}");
+        }
     }
 
     #[test]

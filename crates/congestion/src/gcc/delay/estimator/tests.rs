@@ -80,6 +80,9 @@ impl Gaussian {
 /// A published case: packets per frame, frame interval, drift per frame and standard deviation, in ms.
 type Case = (u32, i64, i64, f64);
 
+/// Standard deviations, and the number of frames until over-use.
+type Frames = &'static [(f64, i32)];
+
 /// Frames as in `overuse_detector_unittest.cc`: 100 000 without drift, then until over-use. Returns how often
 /// over-use began in the first part, and the number of frames until over-use in the second.
 fn over_uses((packets, interval, drift, deviation): Case) -> (u32, Option<i32>) {
@@ -108,7 +111,7 @@ fn over_uses((packets, interval, drift, deviation): Case) -> (u32, Option<i32>) 
 #[test]
 fn two_state_filter_needs_as_many_frames_as_in_libwebrtc() {
     // Packets per frame, frame interval, drift, and the frames at each standard deviation.
-    let cases: [(u32, i64, i64, &[(f64, i32)]); 8] = [
+    let cases: [(u32, i64, i64, Frames); 8] = [
         (6, 33, 1, &[(0.0, 7), (3.0, 19), (10.0, 44)]),
         (6, 33, 10, &[(3.0, 5), (10.0, 10)]),
         (1, 33, 1, &[(3.0, 19), (10.0, 44)]),

@@ -29,9 +29,12 @@ const SIZE: u64 = 1200;
 
 impl Run {
     fn new() -> Self {
-        let model = LossModel::new(ModelConfig::default()).unwrap();
+        Self::of(ModelConfig::default())
+    }
+
+    fn of(config: ModelConfig) -> Self {
         Self {
-            model,
+            model: LossModel::new(config).unwrap(),
             random: StdRng::seed_from_u64(7),
             sequence: 0,
             now: Timestamp::ZERO,
@@ -141,4 +144,28 @@ fn the_hold_doubles_until_the_delay_limits_the_rate() {
     progress.settle(&config, now, bounds(100), kbps(100));
     progress.settle(&config, now + TimeDelta::from_millis(300), bounds(200), kbps(200));
     assert_eq!(progress.state, LossState::IncreasingWithPadding);
+}
+
+#[test]
+fn the_estimate_stays_within_its_limits_with_all_settings() {
+    for settings in 0..32 {
+        let flag = |bit: u32| settings >> bit & 1 == 1;
+        let mut run = Run::of(ModelConfig {
+            min: kbps(30),
+            max: kbps(5000),
+            observations_needed: 1,
+            observations_kept: if flag(0) { 15 } else { 2 },
+            measure: if flag(1) { Measure::Packets } else { Measure::Bytes },
+            bound_memory: flag(2),
+            acceleration_factor: f64::from(settings >> 3 & 1),
+            lower_bound_factor: f64::from(settings >> 4),
+            ..ModelConfig::default()
+        });
+        for (loss, delay_based) in [(0.0, 8000), (0.3, 8000), (1.0, 8000), (0.1, 20), (0.02, 2000)] {
+            let [min, _, max] = run.go(3000, kbps(delay_based), |_| kbps(4000), loss);
+            let most = kbps(delay_based.clamp(30, 5000));
+            assert!(min >= kbps(30) && max <= most, "{settings:b} {loss}: {min} to {max}");
+            assert!((0.0..=1.0).contains(&run.model.average_loss()), "{settings:b} {loss}");
+        }
+    }
 }

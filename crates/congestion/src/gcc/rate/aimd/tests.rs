@@ -92,6 +92,7 @@ fn growth_is_8_percent_per_second_before_any_over_use() {
     assert_eq!(aimd.step(9000, Signal::Normal, 1_000_000), 1_167_566);
     // Time that runs backwards is no time: the minimum step again.
     assert_eq!(aimd.step(5000, Signal::Normal, 1_000_000), 1_168_566);
+    assert_eq!(aimd.step(9500, Signal::Normal, 1_000_000), 1_214_410);
 }
 
 #[test]

@@ -1,266 +1,177 @@
-//! Numbers of libwebrtc's `goog_cc/probe_controller_unittest.cc`; each test states the name of its case. The
-//! start rate is 300 bit/s and the maximum 10 kbit/s.
+//! The cases of libwebrtc's `goog_cc/probe_controller_unittest.cc` as data, with their original names.
 
 use super::*;
 
 const START: u64 = 300;
 const MAX: u64 = 10_000;
 
-struct Bench {
-    probing: Probing,
-    now: Timestamp,
-}
+/// A line without indentation is a case with its configuration. The others are events, with the rates in bit/s of the clusters that they
+/// start. `begin`: the start with 300 of at most 10 000 bit/s. `due 10`: the next deadline, in seconds from the beginning.
+const CASES: &str = "\
+DisableSecondInitialProbeIfRateFactorZero single
+  start 300 10000 => 900
+TestExponentialProbing default, whose bound is 0.7 of 6 times 300
+  begin => 900 1800; estimate 1000; estimate 1260; estimate 1800 => 3600
+InitialProbingTimeout default
+  begin => 900 1800; wait 5000; timeout; estimate 1800
+InitiatesProbingOnMaxBitrateIncrease default
+  begin => 900 1800; wait 5000; estimate 300; timeout; start 300 10100 => 10100; start 300 10000
+ProbesOnMaxAllocatedBitrateIncreaseOnlyWhenInAlr default; a result this close to the maximum triggers one more cluster, as in the source
+  begin => 900 1800; estimate 9999 => 10000; wait 5000; timeout
+  limited; allocate 10001 => 10000 10000; free; allocate 10002
+ProbesOnMaxAllocatedBitrateLimitedByCurrentBwe default
+  begin => 900 1800; estimate 300; wait 5000; timeout; limited; allocate 10000 => 600; estimate 450 => 900
+PeriodicProbing periodic
+  begin => 900 1800; estimate 500; limited; wait 5000; timeout => 1000
+  estimate 500; wait 4000; timeout; due 10; wait 1000; timeout => 1000
+PeriodicProbing-is-off default
+  begin => 900 1800; limited; wait 60000; timeout; due never
+TestAllocatedBitrateCap periodic
+  start 10000000 100000000 => 30000000 60000000; limited; estimate 10000000; allocate 9000000
+  wait 5000; timeout => 18000000; allocate 0; wait 5000; timeout => 20000000
+RequestProbeInAlr default
+  begin => 900 1800; estimate 500; limited; wait 5001; timeout; estimate 250; recover => 425; recover
+RequestProbeInAlr-just-in-time default
+  begin => 900 1800; estimate 500; limited; wait 5001; timeout; estimate 250; wait 4999; recover => 425; recover
+RequestProbeWhenBweDropNotRecent default
+  begin => 900 1800; estimate 500; limited; wait 5001; timeout; estimate 250; wait 5000; recover; recover
+RequestProbeWhenAlrEndedRecently default
+  begin => 900 1800; estimate 500; limited; wait 5001; timeout; estimate 250; free; wait 2999; recover => 425; recover
+RequestProbeWhenAlrNotEndedRecently default
+  begin => 900 1800; estimate 500; limited; wait 5001; timeout; estimate 250; free; wait 3000; recover; recover
+LimitAlrProbeWhenLossBasedBweLimited periodic
+  begin => 900 1800; estimate 500; limited; wait 5000; timeout => 1000
+  estimate 500 loss-rising; wait 6000; timeout => 750; estimate 750; wait 6000; timeout => 1500
+RepeatedInitialProbingStopIfMaxAllocatedBitrateSet repeated
+  begin => 900 1800; wait 1100; timeout => 900; allocate 100; wait 1100; timeout
+";
 
 fn bps(bps: u64) -> DataRate {
     DataRate::from_bps(bps)
 }
 
+fn config(name: &str) -> ProbingConfig {
+    match name {
+        "default" => ProbingConfig::default(),
+        "periodic" => ProbingConfig { probe_while_limited: true, ..ProbingConfig::default() },
+        "repeated" => ProbingConfig { repeat_initial: true, ..ProbingConfig::default() },
+        "single" => ProbingConfig { second: 0.0, ..ProbingConfig::default() },
+        _ => panic!("{name}"),
+    }
+}
+
+struct Bench {
+    probing: Probing,
+    now: Timestamp,
+}
+
+const BEGIN: Timestamp = Timestamp::from_nanos(100_000_000_000);
+
 impl Bench {
-    fn new(config: ProbingConfig) -> Self {
-        Self { probing: Probing::new(config), now: Timestamp::from_nanos(100_000_000_000) }
+    fn new(name: &str) -> Self {
+        Self { probing: Probing::new(config(name)), now: BEGIN }
     }
 
-    fn started(config: ProbingConfig) -> Self {
-        let mut bench = Self::new(config);
-        assert_eq!(bench.start(START, MAX), [900, 1800]);
-        bench
+    fn outcome(&mut self, event: &str) -> ProbeOutcome {
+        let words: Vec<&str> = event.split_whitespace().collect();
+        let number = |place: usize| words[place].parse().unwrap();
+        let now = self.now;
+        match words[0] {
+            "begin" => self.probing.start(now, bps(START), Some(bps(MAX))),
+            "start" => self.probing.start(now, bps(number(1)), Some(bps(number(2)))),
+            "estimate" if words.len() > 2 => {
+                self.probing.on_estimate(now, bps(number(1)), Constraint::LossRising)
+            }
+            "estimate" => self.probing.on_estimate(now, bps(number(1)), Constraint::None),
+            "timeout" => self.probing.on_timeout(now),
+            "allocate" => self.probing.on_allocation(now, Some(bps(number(1))).filter(|rate| *rate > bps(0))),
+            "recover" => self.probing.on_recovered(now),
+            other => {
+                match other {
+                    "limited" | "free" => {
+                        self.probing.on_application_limited(now, Some(now).filter(|_| other == "limited"));
+                    }
+                    "wait" => self.now += TimeDelta::from_millis(number(1) as i64),
+                    "due" => {
+                        let due =
+                            words[1].parse().ok().map(|seconds| BEGIN + TimeDelta::from_seconds(seconds));
+                        assert_eq!(self.probing.next_timeout(), due);
+                    }
+                    _ => panic!("{event}"),
+                }
+                ProbeOutcome::None
+            }
+        }
     }
 
-    fn pass(&mut self, ms: i64) {
-        self.now += TimeDelta::from_millis(ms);
-    }
-
-    fn start(&mut self, start: u64, max: u64) -> Vec<u64> {
-        let outcome = self.probing.start(self.now, bps(start), Some(bps(max)));
-        self.taken(outcome)
-    }
-
-    fn estimate(&mut self, rate: u64) -> Vec<u64> {
-        self.constrained(rate, Constraint::None)
-    }
-
-    fn constrained(&mut self, rate: u64, constraint: Constraint) -> Vec<u64> {
-        let outcome = self.probing.on_estimate(self.now, bps(rate), constraint);
-        self.taken(outcome)
-    }
-
-    fn timeout(&mut self) -> Vec<u64> {
-        let outcome = self.probing.on_timeout(self.now);
-        self.taken(outcome)
-    }
-
-    fn allocate(&mut self, rate: u64) -> Vec<u64> {
-        let outcome = self.probing.on_allocation(self.now, Some(bps(rate)).filter(|_| rate > 0));
-        self.taken(outcome)
-    }
-
-    fn recover(&mut self) -> Vec<u64> {
-        let outcome = self.probing.on_recovered(self.now);
-        self.taken(outcome)
-    }
-
-    fn limit(&mut self, is_limited: bool) {
-        self.probing.on_application_limited(self.now, Some(self.now).filter(|_| is_limited));
-    }
-
-    /// After 5 s without news.
-    fn idle(config: ProbingConfig, estimate: u64) -> Self {
-        let mut bench = Self::started(config);
-        assert_eq!(bench.estimate(estimate), NONE);
-        bench.pass(5000);
-        assert_eq!(bench.timeout(), NONE);
-        bench
-    }
-
-    fn taken(&mut self, outcome: ProbeOutcome) -> Vec<u64> {
-        let rates: Vec<_> =
-            std::iter::from_fn(|| self.probing.next_probe()).map(|probe| probe.rate.as_bps()).collect();
+    /// Rates of the clusters that an event starts.
+    fn on(&mut self, event: &str) -> Vec<u64> {
+        let outcome = self.outcome(event);
+        let probes = std::iter::from_fn(|| self.probing.next_probe());
+        let rates: Vec<_> = probes.map(|probe| probe.rate.as_bps()).collect();
         let expected = if let ProbeOutcome::Probing(count) = outcome { count as usize } else { 0 };
-        assert_eq!(rates.len(), expected);
+        assert_eq!(rates.len(), expected, "{event}");
         rates
     }
 }
 
-fn periodic() -> ProbingConfig {
-    ProbingConfig { probe_while_limited: true, ..ProbingConfig::default() }
+#[test]
+fn clusters_are_as_published() {
+    let (mut bench, mut case) = (Bench::new("default"), "");
+    for line in CASES.lines() {
+        let Some(events) = line.strip_prefix("  ") else {
+            case = line;
+            bench = Bench::new(line.split([' ', ',', ';']).nth(1).unwrap());
+            continue;
+        };
+        for event in events.split(';') {
+            let (event, rates) = event.split_once("=>").unwrap_or((event, ""));
+            let rates: Vec<u64> = rates.split_whitespace().map(|rate| rate.parse().unwrap()).collect();
+            assert_eq!(bench.on(event), rates, "{case}: {event}");
+        }
+    }
 }
-
-const NONE: [u64; 0] = [];
 
 #[test]
 fn it_starts_with_two_clusters_of_5_packets_and_15_ms() {
     // SetsDefaultTargetDurationAndTargetProbeCount
     let mut probing = Probing::default();
     assert_eq!(probing.start(Timestamp::ZERO, bps(START), Some(bps(MAX))), ProbeOutcome::Probing(2));
-    let probe = |cluster, rate| Probe {
-        cluster,
-        rate: bps(rate),
-        duration: TimeDelta::from_millis(15),
-        packets: 5,
-        batch: TimeDelta::from_millis(2),
-    };
-    assert_eq!(probing.next_probe(), Some(probe(1, 900)));
-    assert_eq!(probing.next_probe(), Some(probe(2, 1800)));
-    assert_eq!(probing.next_probe(), None);
-    // DisableSecondInitialProbeIfRateFactorZero
-    let mut bench = Bench::new(ProbingConfig { second: 0.0, ..ProbingConfig::default() });
-    assert_eq!(bench.start(START, MAX), [900]);
-}
-
-#[test]
-fn only_a_good_result_triggers_a_further_probe() {
-    // TestExponentialProbing: the bound is 0.7 · 6 · 300 = 1260.
-    let mut bench = Bench::started(ProbingConfig::default());
-    assert_eq!(bench.estimate(1000), NONE);
-    assert_eq!(bench.estimate(1260), NONE);
-    assert_eq!(bench.estimate(1800), [3600]);
-    // InitialProbingTimeout: a late result is ignored.
-    let mut bench = Bench::started(ProbingConfig::default());
-    bench.pass(5000);
-    assert_eq!(bench.timeout(), NONE);
-    assert_eq!(bench.estimate(1800), NONE);
-}
-
-#[test]
-fn a_higher_maximum_is_probed() {
-    // InitiatesProbingOnMaxBitrateIncrease
-    let mut bench = Bench::idle(ProbingConfig::default(), START);
-    assert_eq!(bench.start(START, MAX + 100), [MAX + 100]);
-    assert_eq!(bench.start(START, MAX), NONE);
-}
-
-#[test]
-fn a_new_allocation_is_probed_only_when_application_limited() {
-    // ProbesOnMaxAllocatedBitrateIncreaseOnlyWhenInAlr: both clusters are limited to the maximum.
-    let mut bench = Bench::started(ProbingConfig::default());
-    // As in the source, a result this close to the maximum triggers one more cluster, limited to the maximum.
-    // Then probing is complete.
-    assert_eq!(bench.estimate(MAX - 1), [MAX]);
-    bench.pass(5000);
-    assert_eq!(bench.timeout(), NONE);
-    bench.limit(true);
-    assert_eq!(bench.allocate(MAX + 1), [MAX, MAX]);
-    bench.limit(false);
-    assert_eq!(bench.allocate(MAX + 2), NONE);
-}
-
-#[test]
-fn a_new_allocation_is_probed_up_to_twice_the_estimate() {
-    // ProbesOnMaxAllocatedBitrateLimitedByCurrentBwe
-    let mut bench = Bench::idle(ProbingConfig::default(), START);
-    bench.limit(true);
-    assert_eq!(bench.allocate(MAX), [2 * START]);
-    assert_eq!(bench.estimate(START * 3 / 2), [3 * START]);
-}
-
-#[test]
-fn when_application_limited_it_can_probe_every_5_s() {
-    // PeriodicProbing
-    let mut bench = Bench::started(periodic());
-    assert_eq!(bench.estimate(500), NONE);
-    let began = bench.now;
-    bench.limit(true);
-    bench.pass(5000);
-    assert_eq!(bench.timeout(), [1000]);
-    assert_eq!(bench.estimate(500), NONE);
-    bench.pass(4000);
-    assert_eq!(bench.timeout(), NONE);
-    assert_eq!(bench.probing.next_timeout(), Some(began + TimeDelta::from_seconds(10)));
-    bench.pass(1000);
-    assert_eq!(bench.timeout(), [1000]);
-
-    let mut silent = Bench::started(ProbingConfig::default());
-    silent.limit(true);
-    silent.pass(60_000);
-    assert_eq!(silent.timeout(), NONE);
-    assert_eq!(silent.probing.next_timeout(), None);
-}
-
-#[test]
-fn clusters_stay_below_twice_the_allocation() {
-    // TestAllocatedBitrateCap
-    let mut bench = Bench::new(periodic());
-    assert_eq!(bench.start(10_000_000, 100_000_000), [30_000_000, 60_000_000]);
-    bench.limit(true);
-    assert_eq!(bench.estimate(10_000_000), NONE);
-    assert_eq!(bench.allocate(9_000_000), NONE);
-    bench.pass(5000);
-    assert_eq!(bench.timeout(), [18_000_000]);
-    assert_eq!(bench.allocate(0), NONE);
-    bench.pass(5000);
-    assert_eq!(bench.timeout(), [20_000_000]);
-}
-
-#[test]
-fn after_a_recent_drop_the_old_rate_is_probed() {
-    // RequestProbeInAlr, RequestProbeWhenBweDropNotRecent; RequestProbeWhenAlrEndedRecently, RequestProbeWhenAlrNotEndedRecently
-    for (limited, wait, expected) in [
-        (true, 0, vec![425]),
-        (true, 4999, vec![425]),
-        (true, 5000, vec![]),
-        (false, 2999, vec![425]),
-        (false, 3000, vec![]),
-    ] {
-        let mut bench = Bench::started(ProbingConfig::default());
-        assert_eq!(bench.estimate(500), NONE);
-        bench.limit(true);
-        bench.pass(5001);
-        assert_eq!(bench.timeout(), NONE);
-        assert_eq!(bench.estimate(250), NONE);
-        if !limited {
-            bench.limit(false);
-        }
-        bench.pass(wait);
-        assert_eq!(bench.recover(), expected, "{wait} ms after, application-limited: {limited}");
-        assert_eq!(bench.recover(), NONE, "not twice");
-    }
-}
-
-#[test]
-fn while_loss_limited_a_cluster_has_1_5_times_the_rate() {
-    // LimitAlrProbeWhenLossBasedBweLimited
-    let mut bench = Bench::started(periodic());
-    assert_eq!(bench.estimate(500), NONE);
-    bench.limit(true);
-    bench.pass(5000);
-    assert_eq!(bench.timeout(), [1000]);
-    assert_eq!(bench.constrained(500, Constraint::LossRising), NONE);
-    bench.pass(6000);
-    assert_eq!(bench.timeout(), [750]);
-    assert_eq!(bench.estimate(750), NONE);
-    bench.pass(6000);
-    assert_eq!(bench.timeout(), [1500]);
+    let (duration, batch) = (TimeDelta::from_millis(15), TimeDelta::from_millis(2));
+    let probe = |cluster, rate| Some(Probe { cluster, rate: bps(rate), duration, packets: 5, batch });
+    let found = [(); 3].map(|()| probing.next_probe());
+    assert_eq!(found, [probe(1, 900), probe(2, 1800), None]);
 }
 
 #[test]
 fn a_suppressed_probe_is_reported_once_and_sent_later() {
     // DontProbeIfDelayIncreased, DontProbeIfHighRtt
     for constraint in [Constraint::Delay, Constraint::Rtt, Constraint::LossFalling] {
-        let mut bench = Bench::started(periodic());
-        bench.limit(true);
-        bench.pass(1100);
-        assert_eq!(bench.timeout(), NONE);
-        assert_eq!(bench.constrained(START, constraint), NONE);
-        bench.pass(5000);
+        let mut bench = Bench::new("periodic");
+        for event in ["begin", "limited", "wait 1100", "timeout"] {
+            bench.on(event);
+        }
+        assert_eq!(bench.probing.on_estimate(bench.now, bps(START), constraint), ProbeOutcome::None);
+        bench.on("wait 5000");
         let outcome = bench.probing.on_timeout(bench.now);
         assert_eq!(outcome, ProbeOutcome::Suppressed(constraint));
         assert_eq!(outcome.cause(), Some(Cause::ProbeSuppressed));
         assert_eq!(bench.probing.next_timeout(), None, "nothing to wait for");
         assert_eq!(bench.probing.on_timeout(bench.now), ProbeOutcome::None);
-        assert_eq!(bench.estimate(START), NONE);
+        bench.on("estimate 300");
         assert!(bench.probing.next_timeout().is_some_and(|due| due <= bench.now));
-        assert_eq!(bench.timeout(), [2 * START]);
+        assert_eq!(bench.on("timeout"), [2 * START]);
     }
 }
 
 #[test]
 fn repeated_initial_probes_last_5_s() {
-    // RepeatedInitialProbingSendsNewProbeAfterTimeout, RepeatedInitialProbingStopIfMaxAllocatedBitrateSet
-    let config = ProbingConfig { repeat_initial: true, ..ProbingConfig::default() };
-    let mut bench = Bench::started(config);
+    // RepeatedInitialProbingSendsNewProbeAfterTimeout
+    let mut bench = Bench::new("repeated");
+    bench.on("begin");
     let mut times = Vec::new();
     for tenth in 1..=80 {
-        bench.pass(100);
+        bench.on("wait 100");
         if let ProbeOutcome::Probing(_) = bench.probing.on_timeout(bench.now) {
             times.push(tenth);
             let probe = bench.probing.next_probe().unwrap();
@@ -268,11 +179,4 @@ fn repeated_initial_probes_last_5_s() {
         }
     }
     assert_eq!(times, [11, 22, 33, 44]);
-
-    let mut bench = Bench::started(config);
-    bench.pass(1100);
-    assert_eq!(bench.timeout().len(), 1);
-    assert_eq!(bench.allocate(100), NONE);
-    bench.pass(1100);
-    assert_eq!(bench.timeout(), NONE);
 }
