@@ -105,7 +105,8 @@ fn delays() -> impl Draw<Value = [Vec<u64>; 3]> {
 proptest! {
     #[test]
     fn calls_in_any_order_are_safe_and_after_its_sleep_a_schedule_sends(
-        strategy in strategies(), plan in plans(), options in options(), calls in calls(), modest: bool,
+        strategy in strategies(), plan in plans(), options in options(), calls in calls(),
+        modest in prop::bool::weighted(0.75),
     ) {
         let mut schedule = strategy.build(&plan, options).unwrap();
         let (mut now, mut latest) = (Timestamp::ZERO, Timestamp::ZERO);
@@ -135,7 +136,10 @@ proptest! {
         }
         schedule.late_cycles();
         let mut sleeps = 0;
-        while modest {
+        if !modest {
+            return Ok(());
+        }
+        loop {
             match schedule.next(now) {
                 Step::Send(_) => break,
                 Step::SleepFor(span) => now += span,
