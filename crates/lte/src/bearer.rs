@@ -286,69 +286,63 @@ mod tests {
 
     use super::*;
 
-    fn packet(sequence: u64, bytes: u32) -> Packet {
-        Packet { bytes, sequence, ..Packet::default() }
+    /// A bearer with packets of 100 bytes that come at these times.
+    fn bearer(config: BearerConfig, packets: &[u64]) -> Bearer {
+        let mut bearer = Bearer::new(config, Box::new(DropTail::new(Limit::Unlimited)));
+        for (sequence, &millis) in (0..).zip(packets) {
+            bearer.offer(at(millis), Packet { bytes: 100, sequence, ..Packet::default() });
+        }
+        bearer
     }
 
-    fn bearer(config: BearerConfig) -> Bearer {
-        Bearer::new(config, Box::new(DropTail::new(Limit::Unlimited)))
+    fn received(bearer: &mut Bearer, content: &Content) -> Vec<u64> {
+        let mut delivered = Vec::new();
+        bearer.receive(content, &mut delivered);
+        delivered.iter().map(|packet| packet.sequence).collect()
+    }
+
+    fn lose(bearer: &mut Bearer, millis: u64, content: &Content) {
+        let mut delivered = Vec::new();
+        bearer.lose(at(millis), content, &mut delivered);
+        assert!(delivered.is_empty());
     }
 
     fn at(millis: u64) -> Timestamp {
         Timestamp::from_nanos(millis * 1_000_000)
     }
 
-    fn sequences(packets: &[Packet]) -> Vec<u64> {
-        packets.iter().map(|packet| packet.sequence).collect()
-    }
-
     #[test]
     fn packets_are_cut_and_delivered_when_complete() {
-        let mut bearer = bearer(BearerConfig::default());
-        bearer.offer(at(0), packet(0, 100));
-        bearer.offer(at(0), packet(1, 100));
+        let mut bearer = bearer(BearerConfig::default(), &[0, 0]);
         assert_eq!(bearer.backlog(at(0)), 208);
         // 104 B of the first packet and 26 B of the second.
         let first = bearer.fill(at(1), 135);
         assert_eq!(bearer.backlog(at(1)), 78);
         let second = bearer.fill(at(2), 135);
         assert_eq!(bearer.backlog(at(2)), 0);
-        let mut delivered = Vec::new();
-        bearer.receive(&second, &mut delivered);
-        assert_eq!(sequences(&delivered).len(), 0, "the first part of the second packet is missing");
-        bearer.receive(&first, &mut delivered);
-        assert_eq!(sequences(&delivered), [0, 1]);
+        assert!(received(&mut bearer, &second).is_empty(), "the first part of the second packet is missing");
+        assert_eq!(received(&mut bearer, &first), [0, 1]);
     }
 
     #[test]
     fn a_lost_block_is_sent_again_and_holds_back_what_follows() {
-        let config = BearerConfig::default();
-        let mut bearer = bearer(config);
-        for number in 0..2 {
-            bearer.offer(at(0), packet(number, 100));
-        }
+        let mut bearer = bearer(BearerConfig::default(), &[0, 0]);
         let (first, second) = (bearer.fill(at(1), 109), bearer.fill(at(2), 109));
-        let mut delivered = Vec::new();
-        bearer.receive(&second, &mut delivered);
-        bearer.lose(at(30), &first, &mut delivered);
-        assert_eq!((sequences(&delivered), bearer.backlog(at(75))), (vec![], 104));
+        assert!(received(&mut bearer, &second).is_empty());
+        lose(&mut bearer, 30, &first);
+        assert_eq!(bearer.backlog(at(75)), 104);
         assert_eq!(bearer.fill(at(74), 109), Content::default(), "the report arrives after 45 ms");
         let again = bearer.fill(at(75), 109);
-        bearer.receive(&again, &mut delivered);
-        assert_eq!(sequences(&delivered), [0, 1]);
+        assert_eq!(received(&mut bearer, &again), [0, 1]);
     }
 
     #[test]
     fn without_retransmissions_a_lost_block_loses_its_packets() {
-        let mut bearer = bearer(BearerConfig { max_retransmissions: 0, ..BearerConfig::default() });
-        for number in 0..3 {
-            bearer.offer(at(0), packet(number, 100));
-        }
-        let mut delivered = Vec::new();
+        let config = BearerConfig { max_retransmissions: 0, ..BearerConfig::default() };
+        let mut bearer = bearer(config, &[0, 0, 0]);
         let (first, second) = (bearer.fill(at(1), 159), bearer.fill(at(2), 163));
-        bearer.lose(at(5), &first, &mut delivered);
-        bearer.receive(&second, &mut delivered);
-        assert_eq!(sequences(&delivered), [2]);
+        lose(&mut bearer, 5, &first);
+        assert_eq!(received(&mut bearer, &second), [2]);
         assert_eq!(bearer.counters().lost_packets, 2);
         assert_eq!(bearer.poll_dropped().map(|dropped| dropped.reason), Some(DropReason::Loss));
     }
@@ -356,27 +350,19 @@ mod tests {
     #[test]
     fn packets_that_waited_too_long_are_discarded() {
         let config = BearerConfig { discard: Some(TimeDelta::from_millis(100)), ..BearerConfig::default() };
-        let mut bearer = bearer(config);
-        bearer.offer(at(0), packet(0, 100));
-        bearer.offer(at(50), packet(1, 100));
+        let mut bearer = bearer(config, &[0, 50]);
         let content = bearer.fill(at(100), 109);
-        let mut delivered = Vec::new();
-        bearer.receive(&content, &mut delivered);
-        assert_eq!(sequences(&delivered), [1]);
-        assert_eq!(bearer.counters().discarded_packets, 1);
-        assert_eq!(bearer.counters().queue_packets, 0);
+        assert_eq!(received(&mut bearer, &content), [1]);
+        assert_eq!((bearer.counters().discarded_packets, bearer.counters().queue_packets), (1, 0));
     }
 
     #[test]
     fn a_handover_sends_what_was_in_the_air_again_at_once() {
-        let mut bearer = bearer(BearerConfig::default());
-        bearer.offer(at(0), packet(0, 100));
+        let mut bearer = bearer(BearerConfig::default(), &[0]);
         let content = bearer.fill(at(1), 60);
         bearer.forward(at(2), &content);
         assert_eq!(bearer.backlog(at(2)), 104);
-        let mut delivered = Vec::new();
         let content = bearer.fill(at(2), 200);
-        bearer.receive(&content, &mut delivered);
-        assert_eq!(sequences(&delivered), [0]);
+        assert_eq!(received(&mut bearer, &content), [0]);
     }
 }

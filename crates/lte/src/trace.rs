@@ -516,10 +516,8 @@ mod tests {
         let config = config(Position::Middle, 4_000_000, 2);
         let trace = Trace::new(&config).unwrap();
         assert_eq!(trace, Trace::new(&config).unwrap());
-        assert_ne!(
-            trace.deliveries_ms,
-            Trace::new(&TraceConfig { seed: 2, ..config }).unwrap().deliveries_ms
-        );
+        let other = Trace::new(&TraceConfig { seed: 2, ..config }).unwrap();
+        assert_ne!(trace.deliveries_ms, other.deliveries_ms);
         assert_eq!(trace.samples.len(), 20);
         let packets: u32 = trace.samples.iter().map(|sample| sample.packets).sum();
         assert_eq!(packets as usize, trace.deliveries_ms.len());

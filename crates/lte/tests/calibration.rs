@@ -34,37 +34,24 @@ fn wideband_sinr_db(deployment: &Deployment, load: f64) -> [f64; 3] {
     [0.05, 0.5, 0.95].map(|share| sinr[(share * DROPS as f64) as usize])
 }
 
-fn check(name: &str, deployment: &Deployment, load: f64, published: [f64; 3]) {
-    let ours = wideband_sinr_db(deployment, load);
-    eprintln!("{name}: {ours:.1?} dB, reference {published:.1?}");
-    for (ours, published) in ours.iter().zip(published) {
-        assert!((ours - published).abs() < 1.0, "{name}: {ours:.2} dB, not {published} ± 1 dB");
-    }
-}
-
 #[test]
-fn wideband_sinr_of_case_1() {
-    check("case 1", &Deployment::case_1(), 1.0, [-2.6, 3.7, 15.0]);
-}
-
-#[test]
-fn wideband_sinr_with_tilted_antennas() {
+fn wideband_sinr_is_that_of_an_independent_simulation() {
+    let case_1 = Deployment::case_1();
+    let tilted = Deployment { antenna: Antenna::TILTED, ..Deployment::case_1() };
     // The reference attenuates by at most 20 dB in the horizontal plane, TR 36.814 by 25, which shows at the high end alone.
     let antenna = Antenna { front_to_back_db: 20.0, ..Antenna::TILTED };
-    check("tilt of 15 degrees", &Deployment { antenna, ..Deployment::case_1() }, 1.0, [-1.9, 6.5, 16.2]);
-    let deployment = Deployment { antenna: Antenna::TILTED, ..Deployment::case_1() };
-    let [low, middle, high] = wideband_sinr_db(&deployment, 1.0);
-    assert!((low + 1.9).abs() < 1.0 && (middle - 6.5).abs() < 1.0, "{low:.2} {middle:.2}");
-    assert!((18.0..21.0).contains(&high), "{high:.2}");
-}
-
-#[test]
-fn wideband_sinr_at_half_load() {
-    check("half load", &Deployment::case_1(), 0.5, [0.3, 6.9, 18.0]);
-}
-
-#[test]
-fn wideband_sinr_with_cost_231_hata() {
-    let deployment = Deployment { path_loss: PathLoss::Cost231Hata, ..Deployment::case_1() };
-    check("COST-231 Hata", &deployment, 1.0, [-3.3, 3.0, 14.5]);
+    let hata = Deployment { path_loss: PathLoss::Cost231Hata, ..Deployment::case_1() };
+    for (name, deployment, load, published) in [
+        ("case 1", case_1.clone(), 1.0, [-2.6, 3.7, 15.0]),
+        ("case 1 at half load", case_1, 0.5, [0.3, 6.9, 18.0]),
+        ("tilt of 15 degrees", Deployment { antenna, ..tilted.clone() }, 1.0, [-1.9, 6.5, 16.2]),
+        ("tilt, 25 dB", tilted, 1.0, [-1.9, 6.5, 19.5]),
+        ("COST-231 Hata", hata, 1.0, [-3.3, 3.0, 14.5]),
+    ] {
+        let ours = wideband_sinr_db(&deployment, load);
+        for (quantile, (ours, published)) in ours.into_iter().zip(published).enumerate() {
+            let tolerance = if (name, quantile) == ("tilt, 25 dB", 2) { 1.5 } else { 1.0 };
+            assert!((ours - published).abs() < tolerance, "{name}: {ours:.2} dB, not {published}");
+        }
+    }
 }

@@ -58,18 +58,11 @@ fn loaded(direction: Direction, speed_kmh: f64) -> Loaded {
     city.run_until(second(10), &Alone).unwrap();
     let after = city.mac(direction).unwrap();
     let first_blocks = after.first_blocks - before.first_blocks;
-    let loaded = Loaded {
+    Loaded {
         cell_bps: (after.decoded_bits - before.decoded_bits) as f64 / 4.0 / 21.0,
         first_error: (after.first_failed - before.first_failed) as f64 / first_blocks as f64,
         over_noise_db: city.uplink().map(giusto_lte::mac::Uplink::interference_over_noise_db),
-    };
-    println!(
-        "{direction:?}, {speed_kmh} km/h: {:.2} Mbit/s per cell, first error {:.3}, over noise {:?} dB",
-        loaded.cell_bps / 1e6,
-        loaded.first_error,
-        loaded.over_noise_db
-    );
-    loaded
+    }
 }
 
 /// 3GPP's figures are 1.69 bit/s/Hz (2x2) and 0.735 bit/s/Hz (1x2) in case 1, 10 users per cell: 16.9 and 7.4 Mbit/s in 10 MHz

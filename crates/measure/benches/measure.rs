@@ -34,54 +34,31 @@ fn config(clocks: ClockRelation) -> MeterConfig {
 }
 
 /// Passes batches of one endless stream to one meter.
-fn measure(
-    bencher: Bencher<'_, '_>,
-    clocks: ClockRelation,
-    arrivals: impl Fn(u64) -> Option<Arrival> + Sync,
-) {
+#[divan::bench(args = ["in order", "unknown clocks", "without stamps of the sender", "equal stamps by 64", "1 % lost"])]
+fn on_arrival(bencher: Bencher<'_, '_>, stream: &str) {
+    let clocks = if stream == "unknown clocks" { ClockRelation::Unknown } else { ClockRelation::Same };
+    let next = |sequence: u64| match stream {
+        "without stamps of the sender" => Some(arrival(sequence, 1).with_scheduled(None).with_sent(None)),
+        "equal stamps by 64" => Some(arrival(sequence, 64)),
+        "1 % lost" => {
+            let draw = sequence.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+            (draw & 0xffff_ffff > 0xffff_ffff / 100).then(|| arrival(sequence, 1))
+        }
+        _ => Some(arrival(sequence, 1)),
+    };
     let mut meter = StreamMeter::new(&config(clocks));
     let mut begin = 0;
     bencher
         .counter(ItemsCount::new(BATCH))
         .with_inputs(|| {
             begin += BATCH;
-            (begin - BATCH..begin).filter_map(&arrivals).collect::<Vec<_>>()
+            (begin - BATCH..begin).filter_map(next).collect::<Vec<_>>()
         })
         .bench_local_refs(|batch| {
             for arrival in batch.iter() {
                 black_box(meter.on_arrival(black_box(arrival)));
             }
         });
-}
-
-#[divan::bench]
-fn in_order(bencher: Bencher<'_, '_>) {
-    measure(bencher, ClockRelation::Same, |sequence| Some(arrival(sequence, 1)));
-}
-
-#[divan::bench]
-fn in_order_unknown_clocks(bencher: Bencher<'_, '_>) {
-    measure(bencher, ClockRelation::Unknown, |sequence| Some(arrival(sequence, 1)));
-}
-
-#[divan::bench]
-fn without_stamps_of_the_sender(bencher: Bencher<'_, '_>) {
-    measure(bencher, ClockRelation::Same, |sequence| {
-        Some(arrival(sequence, 1).with_scheduled(None).with_sent(None))
-    });
-}
-
-#[divan::bench]
-fn equal_stamps_in_batches_of_64(bencher: Bencher<'_, '_>) {
-    measure(bencher, ClockRelation::Same, |sequence| Some(arrival(sequence, 64)));
-}
-
-#[divan::bench]
-fn one_percent_lost(bencher: Bencher<'_, '_>) {
-    measure(bencher, ClockRelation::Same, |sequence| {
-        (sequence.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32 & 0xffff_ffff > 0xffff_ffff / 100)
-            .then(|| arrival(sequence, 1))
-    });
 }
 
 #[divan::bench]

@@ -463,9 +463,8 @@ mod tests {
         // 10 ms for a thousand packets, then 25 ms.
         let delay = |i: u64| if i < 1_000 { 10_000_000 } else { 25_000_000 };
         for (relation, least) in [(ClockRelation::Same, ms(10)), (ClockRelation::Unknown, ms(0))] {
-            let (first, both) =
-                (measured(relation, 1_000, 0.0, delay), measured(relation, 1_500, 0.0, delay));
-            let (first, both) = (first.totals().unwrap(), both.totals().unwrap());
+            let [first, both] =
+                [1_000, 1_500].map(|packets| measured(relation, packets, 0.0, delay).totals().unwrap());
             assert_eq!(first.mean_since(None), Some((least, ms(0))));
             assert_eq!(both.mean_since(Some(&first)), Some((least + ms(15), ms(15))));
             assert_eq!(both.mean_since(None), Some((least + ms(5), ms(5))));
@@ -478,10 +477,8 @@ mod tests {
     #[test]
     fn totals_remove_the_drift_that_a_summary_removes() {
         // A minute of a clock that gains 100 ppm: 6 ms in all.
-        let meter = measured(ClockRelation::Unknown, 60_000, 100.0, |_| 10_000_000);
-        let (half, whole) =
-            (measured(ClockRelation::Unknown, 30_000, 100.0, |_| 10_000_000), meter.totals().unwrap());
-        let (mean, queue) = whole.mean_since(half.totals().as_ref()).unwrap();
+        let totals = |packets| measured(ClockRelation::Unknown, packets, 100.0, |_| 10_000_000).totals();
+        let (mean, queue) = totals(60_000).unwrap().mean_since(totals(30_000).as_ref()).unwrap();
         assert!(mean < TimeDelta::from_micros(50) && queue < TimeDelta::from_micros(50), "{mean} {queue}");
     }
 
@@ -491,18 +488,21 @@ mod tests {
     }
 
     #[test]
-    fn one_clock_gives_absolute_delays() {
-        let summary = measured(ClockRelation::Same, 1000, 0.0, staircase).summary().unwrap();
-        assert_eq!(summary.basis, DelayBasis::SameClock);
-        assert_eq!((summary.min, summary.max), (TimeDelta::from_millis(10), TimeDelta::from_millis(20)));
-        let near = |found: TimeDelta, millis: f64| (found.as_millis() / millis - 1.0).abs() < 0.001;
-        assert!(
-            near(summary.p50, 10.0) && near(summary.p99, 19.0) && near(summary.p999, 20.0),
-            "{summary:?}"
-        );
-        // A tenth of the packets, 5.5 ms more on average.
-        assert_eq!(summary.mean, TimeDelta::from_micros(10_550));
-        assert!(near(summary.variation, 10.0));
+    fn delays_are_absolute_or_relative_to_the_minimum() {
+        for (relation, basis, min) in [
+            (ClockRelation::Same, DelayBasis::SameClock, 10),
+            (ClockRelation::Unknown, DelayBasis::Relative, 0),
+        ] {
+            let summary = measured(relation, 1000, 0.0, staircase).summary().unwrap();
+            let ms = |more| TimeDelta::from_millis(min + more);
+            assert_eq!((summary.basis, summary.min, summary.max), (basis, ms(0), ms(10)));
+            let near = |found: TimeDelta, millis| (found - ms(millis)).abs() <= TimeDelta::from_micros(20);
+            assert!(near(summary.p50, 0) && near(summary.p99, 9) && near(summary.p999, 10), "{summary:?}");
+            // A tenth of the packets, 5.5 ms more on average.
+            assert_eq!(summary.mean, ms(0) + TimeDelta::from_micros(550));
+            assert!((summary.variation.as_millis() - 10.0).abs() < 0.01, "{summary:?}");
+            assert_eq!(summary.drift_removed_ppm, None);
+        }
     }
 
     #[test]
@@ -515,20 +515,6 @@ mod tests {
         assert_eq!(summary.basis, DelayBasis::Synchronised { uncertainty });
         assert_eq!(summary.min, TimeDelta::from_micros(-200));
         assert_eq!(summary.max, TimeDelta::from_micros(100));
-    }
-
-    #[test]
-    fn without_a_clock_the_delay_is_relative_to_the_minimum() {
-        let summary = measured(ClockRelation::Unknown, 1000, 0.0, staircase).summary().unwrap();
-        assert_eq!(summary.basis, DelayBasis::Relative);
-        assert_eq!((summary.min, summary.p50), (TimeDelta::ZERO, TimeDelta::ZERO));
-        assert_eq!((summary.p99, summary.p999), (TimeDelta::from_millis(9), TimeDelta::from_millis(10)));
-        assert_eq!(
-            (summary.max, summary.variation),
-            (TimeDelta::from_millis(10), TimeDelta::from_millis(10))
-        );
-        assert_eq!(summary.mean, TimeDelta::from_micros(550));
-        assert_eq!(summary.drift_removed_ppm, None);
     }
 
     #[test]

@@ -331,9 +331,11 @@ mod tests {
         let summary = playout.summary(12);
         assert_eq!((summary.expected, summary.played, summary.late, summary.lost), (12, 6, 2, 4));
         assert_eq!(summary.duplicates, 2);
-        assert!((summary.loss_ratio - 0.5).abs() < 1e-12);
-        assert!((summary.mean_loss_burst_packets - 2.0).abs() < 1e-12);
-        assert!((summary.burst_ratio - 1.0).abs() < 1e-12);
+        let ratios = [summary.loss_ratio, summary.mean_loss_burst_packets, summary.burst_ratio];
+        assert!(
+            ratios.iter().zip([0.5, 2.0, 1.0]).all(|(found, due)| (found - due).abs() < 1e-12),
+            "{ratios:?}"
+        );
         // Buffer delays of 40, 30, 35, 0, 40, 40 ms.
         assert_eq!(summary.buffer_delay.as_nanos(), 185_000_000 / 6);
         assert_eq!(summary.playout_delay, TimeDelta::from_millis(40));
@@ -342,24 +344,14 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_first_packet_delays_all_others() {
+    fn a_slow_first_packet_delays_all_others_and_a_reordered_one_is_played() {
         let mut playout = fixed(40);
-        arrive(&mut playout, 0, 25_000);
-        for seq in 1..10 {
-            arrive(&mut playout, seq, 0);
+        for (seq, way_ms) in [(0, 25), (2, 0), (1, 65), (4, 0), (3, 66)] {
+            let expected = if way_ms > 65 { PlayoutVerdict::Late } else { PlayoutVerdict::Played };
+            assert_eq!(arrive(&mut playout, seq, way_ms * 1000), expected, "{seq}");
         }
-        let summary = playout.summary(10);
-        assert_eq!(summary.played, 10);
-        assert_eq!(summary.playout_delay, TimeDelta::from_millis(65));
-    }
-
-    #[test]
-    fn a_reordered_packet_is_played_if_in_time() {
-        let mut playout = fixed(60);
-        for (seq, way_ms) in [(0, 0), (2, 0), (1, 30), (4, 0), (3, 61)] {
-            let expected = if way_ms > 60 { PlayoutVerdict::Late } else { PlayoutVerdict::Played };
-            assert_eq!(arrive(&mut playout, seq, way_ms * 1000), expected);
-        }
+        let summary = playout.summary(5);
+        assert_eq!((summary.played, summary.playout_delay), (4, TimeDelta::from_millis(65)));
     }
 
     /// A stream of 60 s with exponentially distributed delays with a mean of `jitter_us`, and delay spikes of
@@ -373,24 +365,6 @@ mod tests {
             arrive(&mut playout, seq, jitter.max(spike) as i64);
         }
         playout.summary(3000)
-    }
-
-    #[test]
-    fn adaptive_delays_follow_the_jitter_with_few_losses() {
-        for algorithm in [AdaptiveAlgorithm::Mean, AdaptiveAlgorithm::Spike] {
-            let mut before = TimeDelta::ZERO;
-            for jitter_us in [500.0, 5_000.0, 20_000.0] {
-                let summary = run(adaptive(algorithm), jitter_us, None);
-                // Four deviations above the mean of an exponential distribution leave about 1 %; more if it
-                // is estimated from a few packets.
-                assert!(summary.loss_ratio < 0.06, "{algorithm:?} {jitter_us}: {summary:?}");
-                let (min, max) = (2e-3 * jitter_us, 8e-3 * jitter_us + 5.0);
-                let delay = summary.playout_delay.as_millis();
-                assert!((min..max).contains(&delay), "{algorithm:?} {jitter_us}: {delay} ms");
-                assert!(summary.playout_delay > before);
-                before = summary.playout_delay;
-            }
-        }
     }
 
     #[test]

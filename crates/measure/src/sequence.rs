@@ -402,14 +402,6 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_in_order_loses_nothing() {
-        let tracker = tracked(0..200_000);
-        let losses = tracker.losses();
-        assert_eq!((losses.expected, losses.received, losses.lost, losses.periods), (200_000, 200_000, 0, 0));
-        assert_eq!((tracker.duplicates(), tracker.reordered(), tracker.too_old()), (0, 0, 0));
-    }
-
-    #[test]
     fn losses_at_start_middle_and_end_count() {
         let mut tracker = tracked([2, 3, 5, 9]);
         let losses = tracker.losses();
@@ -420,23 +412,11 @@ mod tests {
         assert_eq!((losses.expected, losses.lost, losses.longest_period), (14, 10, 4));
         tracker.finish(1);
         assert_eq!(tracker.losses().lost, 6);
-    }
-
-    #[test]
-    fn total_loss_is_known_from_the_senders_count() {
+        // Total loss is known from the sender's count.
         let mut tracker = SequenceTracker::new(SequenceConfig { first: None, ..SequenceConfig::default() });
         assert_eq!(tracker.losses(), LossSummary::default());
         tracker.finish(50);
         assert_eq!((tracker.losses().lost, tracker.losses().longest_period), (50, 50));
-    }
-
-    #[test]
-    fn a_late_packet_reverts_its_loss_and_splits_the_period() {
-        let mut tracker = tracked([0, 4]);
-        assert_eq!(tracker.losses().longest_period, 3);
-        assert_eq!(tracker.on_packet(2), SequenceVerdict::Reordered { extent: 1 });
-        let losses = tracker.losses();
-        assert_eq!((losses.lost, losses.periods, losses.longest_period), (2, 2, 1));
     }
 
     #[test]
@@ -462,11 +442,6 @@ mod tests {
         let mut tracker = tracked([0, 1, 2, 4, 5, 6, 7]);
         assert_eq!(tracker.on_packet(3), SequenceVerdict::Reordered { extent: 4 });
         assert_eq!(tracker.on_packet(8), SequenceVerdict::InOrder);
-        // Three in a row, each overtaken by the same packet.
-        let mut tracker = tracked([0, 4, 5]);
-        let extents = [1, 2, 3].map(|sequence| tracker.on_packet(sequence));
-        assert_eq!(extents, [2, 3, 4].map(|extent| SequenceVerdict::Reordered { extent }));
-        assert_eq!((tracker.reordered(), tracker.max_extent()), (3, 4));
     }
 
     #[test]
@@ -508,18 +483,6 @@ mod tests {
         assert_eq!(tracker.losses().lost, u64::MAX - 2);
         tracker.finish(u64::MAX);
         assert_eq!(tracker.losses().expected, u64::MAX);
-    }
-
-    #[test]
-    fn without_a_first_number_the_first_packet_sets_it() {
-        let mut tracker = SequenceTracker::new(SequenceConfig { first: None, ..SequenceConfig::default() });
-        for sequence in [1_000_000, 1_000_001, 999_998] {
-            tracker.on_packet(sequence);
-        }
-        let losses = tracker.losses();
-        assert_eq!((losses.expected, losses.lost, tracker.reordered(), tracker.max_extent()), (4, 1, 1, 2));
-        assert_eq!(tracker.highest(), Some(1_000_001));
-        assert_eq!(tracker.on_packet(5), SequenceVerdict::TooOld);
     }
 
     /// Fate of one packet.
@@ -596,6 +559,7 @@ mod tests {
             prop_assert_eq!(tracker.duplicates(), duplicates);
             prop_assert_eq!(tracker.reordered(), reordered);
             prop_assert_eq!(tracker.max_extent(), max_extent as u64);
+            prop_assert_eq!(tracker.highest(), seen.iter().max().copied());
 
             let mut runs = LossRuns::default();
             if let Some(&highest) = seen.iter().max() {

@@ -29,7 +29,7 @@ use giusto_session::{
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 use video::VideoCall;
 
-#[path = "../tests/support/video.rs"]
+#[path = "../tests/runs/video.rs"]
 mod video;
 
 /// Frames per second.

@@ -179,28 +179,21 @@ mod tests {
     }
 
     #[test]
-    fn routes_have_the_fewest_links_and_ties_take_the_first() {
-        let (network, [a, b, c, d, _]) = diamond();
-        assert_eq!(network.route(a, d), Ok(vec![LinkId(0), LinkId(1)]));
-        assert_eq!(network.route(b, c), Ok(vec![LinkId(1), LinkId(4), LinkId(2)]));
-    }
-
-    #[test]
-    fn accepts_an_explicit_route() {
-        let (network, [a, _, _, _, _]) = diamond();
-        assert_eq!(network.route_via(a, &[LinkId(2), LinkId(3)]), Ok(vec![LinkId(2), LinkId(3)]));
-        let gap = network.route_via(a, &[LinkId(2), LinkId(1)]).unwrap_err();
-        assert_eq!(
-            gap.to_string(),
-            "link \"bd\" begins at \"b\", but the route has reached \"c\": give consecutive links"
-        );
-    }
-
-    #[test]
-    fn errors_name_unreachable_nodes() {
-        let (network, [a, _, _, _, alone]) = diamond();
-        let message = network.route(a, alone).unwrap_err().to_string();
-        assert_eq!(message, "no links lead from \"a\" to \"alone\": add one, or name other ends");
+    fn routes_have_the_fewest_links_unless_given() {
+        let (network, [a, b, c, d, alone]) = diamond();
+        let links = |numbers: &[u32]| numbers.iter().copied().map(LinkId).collect::<Vec<_>>();
+        assert_eq!(network.route(a, d), Ok(links(&[0, 1])), "the first of two");
+        assert_eq!(network.route(b, c), Ok(links(&[1, 4, 2])));
+        assert_eq!(network.route_via(a, &links(&[2, 3])), Ok(links(&[2, 3])));
+        for (error, message) in [
+            (
+                network.route_via(a, &links(&[2, 1])),
+                "link \"bd\" begins at \"b\", but the route has reached \"c\": give consecutive links",
+            ),
+            (network.route(a, alone), "no links lead from \"a\" to \"alone\": add one, or name other ends"),
+        ] {
+            assert_eq!(error.unwrap_err().to_string(), message);
+        }
         assert!(network.route(a, a).unwrap_err().to_string().contains("found \"a\" twice"));
     }
 }

@@ -152,14 +152,8 @@ mod tests {
         let predicted = |doppler_hz| {
             let mut report = report();
             report.predict(Prediction::new(doppler_hz, 8.0), 10);
-            [
-                report.one[0],
-                report.one[1],
-                report.two[0][0],
-                report.two[0][1],
-                report.two[1][0],
-                report.one[10],
-            ]
+            let Report { one, two, .. } = report;
+            [one[0], one[1], two[0][0], two[0][1], two[1][0], one[10]]
         };
         assert_eq!(predicted(5.56), [5, 11, 2, 9, 6, 5]);
         assert_eq!(predicted(20.4), [6, 10, 3, 7, 5, 5]);

@@ -360,26 +360,23 @@ mod tests {
     fn an_antenna_loses_3_db_at_half_its_width() {
         for antenna in [Antenna::FLAT, Antenna::TILTED] {
             let tilt = antenna.vertical.map_or(0.0, |pattern| pattern.tilt_deg.to_radians());
-            near(antenna.gain_db(0.0, tilt), 14.0, 1e-9);
-            near(antenna.gain_db(35_f64.to_radians(), tilt), 11.0, 1e-9);
-            near(antenna.gain_db(-35_f64.to_radians(), tilt), 11.0, 1e-9);
-            near(antenna.gain_db(325_f64.to_radians(), tilt), 11.0, 1e-9);
-            near(antenna.gain_db(PI, tilt), 14.0 - antenna.front_to_back_db, 1e-9);
+            let back = 14.0 - antenna.front_to_back_db;
+            for (degrees, gain) in
+                [(0.0_f64, 14.0), (35.0, 11.0), (-35.0, 11.0), (325.0, 11.0), (180.0, back)]
+            {
+                near(antenna.gain_db(degrees.to_radians(), tilt), gain, 1e-9);
+            }
         }
-        near(Antenna::TILTED.gain_db(0.0, 20_f64.to_radians()), 11.0, 1e-9);
-        near(Antenna::TILTED.gain_db(0.0, -20_f64.to_radians()), -6.0, 1e-9);
-        near(Antenna::TILTED.gain_db(PI, -20_f64.to_radians()), -11.0, 1e-9);
+        for (degrees, down, gain) in [(0.0_f64, 20.0_f64, 11.0), (0.0, -20.0, -6.0), (180.0, -20.0, -11.0)] {
+            near(Antenna::TILTED.gain_db(degrees.to_radians(), down.to_radians()), gain, 1e-9);
+        }
         near(Antenna::FLAT.gain_db(0.0, 1.0), 14.0, 1e-9);
     }
 
     #[test]
-    fn noise_in_9_mhz() {
+    fn noise_and_doppler_have_their_known_values() {
         near(10.0 * noise_mw(9e6, 9.0).log10(), -95.46, 0.01);
         near(10.0 * noise_mw(180_000.0, 5.0).log10(), -116.45, 0.01);
-    }
-
-    #[test]
-    fn doppler_of_pedestrian_and_car() {
         near(Deployment::case_1().doppler_hz(), 5.56, 0.01);
         near(Deployment { speed_mps: 30.0 / 3.6, ..Deployment::case_1() }.doppler_hz(), 55.6, 0.1);
     }
@@ -390,20 +387,23 @@ mod tests {
         assert_eq!(Deployment::case_3().check(), Ok(()));
         let hata = Deployment { path_loss: PathLoss::Cost231Hata, ..Deployment::case_1() };
         assert_eq!(hata.check(), Ok(()));
-        let message = |deployment: Deployment| deployment.check().unwrap_err().to_string();
-        assert_eq!(
-            message(Deployment { speed_mps: 80.0, ..Deployment::case_1() }),
-            "LTE deployment: speed_mps must be 0 to 250 km/h (69.4 m/s), found 80 m/s"
-        );
-        assert_eq!(
-            message(Deployment { carrier_hz: 9e8, ..Deployment::case_1() }),
-            "LTE deployment: carrier_hz must be 1.8 GHz to 2.2 GHz with the path loss of case 1, found 900000000 Hz"
-        );
-        assert!(message(Deployment { base_height_m: 20.0, ..hata }).contains("30 m to 200 m"));
-        assert!(
-            message(Deployment { inter_site_distance_m: f64::NAN, ..Deployment::case_1() }).contains("NaN m")
-        );
-        assert!(message(Deployment { resource_blocks: 0, ..Deployment::case_1() }).contains("6 to 100"));
+        let case_1 = Deployment::case_1;
+        for (deployment, message) in [
+            (
+                Deployment { speed_mps: 80.0, ..case_1() },
+                "speed_mps must be 0 to 250 km/h (69.4 m/s), found 80 m/s",
+            ),
+            (
+                Deployment { carrier_hz: 9e8, ..case_1() },
+                "carrier_hz must be 1.8 GHz to 2.2 GHz with the path loss of case 1, found 900000000 Hz",
+            ),
+            (Deployment { base_height_m: 20.0, ..hata }, "30 m to 200 m"),
+            (Deployment { inter_site_distance_m: f64::NAN, ..case_1() }, "NaN m"),
+            (Deployment { resource_blocks: 0, ..case_1() }, "6 to 100"),
+        ] {
+            let found = deployment.check().unwrap_err().to_string();
+            assert!(found.starts_with("LTE deployment: ") && found.contains(message), "{found}");
+        }
     }
 
     #[test]

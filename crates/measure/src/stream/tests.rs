@@ -28,7 +28,11 @@ fn config() -> MeterConfig {
 }
 
 fn measured(arrivals: impl IntoIterator<Item = Arrival>) -> StreamMeter {
-    let mut meter = StreamMeter::new(&config());
+    measured_with(&config(), arrivals)
+}
+
+fn measured_with(config: &MeterConfig, arrivals: impl IntoIterator<Item = Arrival>) -> StreamMeter {
+    let mut meter = StreamMeter::new(config);
     for arrival in arrivals {
         meter.on_arrival(&arrival);
     }
@@ -75,44 +79,31 @@ fn the_jitter_is_that_of_rfc_3550_at_any_time() {
 }
 
 #[test]
-fn without_datagrams_the_summary_is_empty() {
-    let summary = StreamMeter::new(&MeterConfig::default()).summary();
-    assert_eq!((summary.received_packets, summary.rate_bps, summary.jitter), (0, None, None));
-    assert_eq!((summary.delay, summary.gap_error, summary.first_arrival), (None, None, None));
-}
-
-#[test]
 fn an_ideal_stream_has_ideal_figures() {
     let summary = measured((0..1000).map(arrival)).summary();
+    let micros = TimeDelta::from_micros;
     assert_eq!(summary.rate_bps, Some(1e6));
     assert_eq!(summary.fencepost_rate_bps.map(f64::round), Some(1_001_001.0));
     assert_eq!((summary.received_packets, summary.lost_packets), (1000, 0));
     assert_eq!(summary.received_bytes, DataSize::from_bytes(200_000));
     assert_eq!(summary.jitter, Some(TimeDelta::ZERO));
     let delay = summary.delay.unwrap();
-    assert_eq!(
-        (delay.basis, delay.min, delay.max),
-        (DelayBasis::SameClock, TimeDelta::from_micros(500), TimeDelta::from_micros(500))
-    );
+    assert_eq!((delay.basis, delay.min, delay.max), (DelayBasis::SameClock, micros(500), micros(500)));
     assert_eq!(summary.gap_error.map(|errors| (errors.count, errors.max)), Some((999, TimeDelta::ZERO)));
     assert_eq!(summary.schedule_gap_error.map(|errors| errors.max), Some(TimeDelta::ZERO));
     let schedule = summary.schedule_error.unwrap();
-    assert_eq!(
-        (schedule.count, schedule.bias, schedule.max),
-        (1000, TimeDelta::from_micros(3), TimeDelta::from_micros(3))
-    );
+    assert_eq!((schedule.count, schedule.bias, schedule.max), (1000, micros(3), micros(3)));
     assert_eq!((summary.first_arrival, summary.last_arrival), (Some(us(503)), Some(us(999 * 1600 + 503))));
+    let none = measured([]).summary();
+    assert_eq!((none.received_packets, none.rate_bps, none.jitter), (0, None, None));
+    assert_eq!((none.delay, none.gap_error, none.first_arrival), (None, None, None));
 }
 
 #[test]
 fn header_bytes_count_in_rates_and_gaps() {
     // 28 B of IPv4 and UDP: 1.14 Mbit/s at the IP layer is the same stream.
-    let mut meter =
-        StreamMeter::new(&MeterConfig { rate: Some(1.14e6), header: DataSize::from_bytes(28), ..config() });
-    for sequence in 0..100 {
-        meter.on_arrival(&arrival(sequence));
-    }
-    let summary = meter.summary();
+    let config = MeterConfig { rate: Some(1.14e6), header: DataSize::from_bytes(28), ..config() };
+    let summary = measured_with(&config, (0..100).map(arrival)).summary();
     assert_eq!(summary.rate_bps, Some(1.14e6));
     assert_eq!(summary.received_bytes, DataSize::from_bytes(20_000));
     assert_eq!(summary.gap_error.map(|errors| errors.max), Some(TimeDelta::ZERO));
@@ -216,12 +207,9 @@ fn ecn_and_dscp_are_reported_as_received() {
 
 #[test]
 fn a_backward_timestamp_is_replaced_and_counted() {
-    let summary = measured([
-        Arrival { at: us(100), ..arrival(0) },
-        Arrival { at: us(90), ..arrival(1) },
-        Arrival { at: us(200), ..arrival(2) },
-    ])
-    .summary();
+    let stamps = [100, 90, 200].iter().zip(0..);
+    let summary =
+        measured(stamps.map(|(&at, sequence)| Arrival { at: us(at), ..arrival(sequence) })).summary();
     assert_eq!(summary.backward_stamps, 1);
     assert_eq!((summary.first_arrival, summary.last_arrival), (Some(us(100)), Some(us(200))));
 }
@@ -229,12 +217,11 @@ fn a_backward_timestamp_is_replaced_and_counted() {
 #[cfg(feature = "serde")]
 #[test]
 fn a_summary_takes_a_few_hundred_bytes() {
-    let mut meter = StreamMeter::new(&MeterConfig { clocks: ClockRelation::Unknown, ..config() });
-    for sequence in 0..100_000 {
+    let arrivals = (0..100_000).map(|sequence| {
         let late = TimeDelta::from_nanos((sequence as i64 * 7919) % 900_001);
-        let arrival = Arrival { tos: Some(46 << 2), ..arrival(sequence) };
-        meter.on_arrival(&Arrival { at: arrival.at + late, ..arrival });
-    }
+        Arrival { tos: Some(46 << 2), at: arrival(sequence).at + late, ..arrival(sequence) }
+    });
+    let mut meter = measured_with(&MeterConfig { clocks: ClockRelation::Unknown, ..config() }, arrivals);
     meter.on_clock(&ClockEstimate {
         at: us(1),
         offset: TimeDelta::from_nanos(-1_764_000_000_123_456_789),
@@ -266,26 +253,13 @@ proptest! {
     fn any_datagram_is_safe_and_counted_once(
         arrivals in prop::collection::vec(any_arrival(), 0..80), rate: Option<f64>, gap: Option<i64>, header: u64,
     ) {
-        let mut meter = StreamMeter::new(&MeterConfig {
-            rate,
-            gap: gap.map(TimeDelta::from_nanos),
-            header: DataSize::from_bytes(header),
-            ..MeterConfig::default()
-        });
-        for arrival in &arrivals {
-            meter.on_arrival(arrival);
-        }
+        let (gap, header) = (gap.map(TimeDelta::from_nanos), DataSize::from_bytes(header));
+        let meter = measured_with(&MeterConfig { rate, gap, header, ..MeterConfig::default() }, arrivals.clone());
         let summary = meter.summary();
-        let counted = summary.received_packets
-            + summary.duplicate_packets
-            + summary.too_old_packets
-            + summary.implausible_packets;
-        prop_assert_eq!(counted, arrivals.len() as u64);
+        let counted = summary.received_packets + summary.duplicate_packets;
+        prop_assert_eq!(counted + summary.too_old_packets + summary.implausible_packets, arrivals.len() as u64);
         prop_assert_eq!(summary.loss.expected, summary.received_packets + summary.lost_packets);
-        let (lost, recovered) = meter
-            .series()
-            .points()
-            .fold((0, 0), |(lost, recovered), point| (lost + u128::from(point.lost), recovered + point.recovered));
-        prop_assert_eq!(lost - u128::from(recovered), u128::from(summary.lost_packets));
+        let missing = meter.series().points().map(|point| i128::from(point.lost) - i128::from(point.recovered));
+        prop_assert_eq!(missing.sum::<i128>(), i128::from(summary.lost_packets));
     }
 }

@@ -210,16 +210,17 @@ impl Propagation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random;
-
-    const MILLI: u64 = 1_000_000;
+    use crate::{
+        random,
+        testing::{at, mean},
+    };
 
     fn arrivals(jitter: Option<Jitter>, reorder: bool) -> Vec<(Timestamp, Timestamp)> {
         let delay = DelayProfile::from(TimeDelta::from_millis(50));
         let mut propagation = Propagation::new(delay, jitter, reorder, random::stream(1, "jitter"));
         (1..20_000)
             .map(|k| {
-                let sent = Timestamp::from_nanos(k * MILLI);
+                let sent = at(k);
                 (sent, propagation.arrival(sent, TimeDelta::from_micros(100)))
             })
             .collect()
@@ -227,11 +228,9 @@ mod tests {
 
     #[test]
     fn rfc_8868_jitter_has_the_mean_of_a_folded_gaussian() {
-        let jitters: Vec<f64> = arrivals(Some(Jitter::RFC8868), true)
-            .iter()
-            .map(|&(sent, arrived)| (arrived - sent).as_millis() - 50.0)
-            .collect();
-        let mean = jitters.iter().sum::<f64>() / jitters.len() as f64;
+        let arrivals = arrivals(Some(Jitter::RFC8868), true).into_iter();
+        let jitters: Vec<f64> = arrivals.map(|(sent, arrived)| (arrived - sent).as_millis() - 50.0).collect();
+        let mean = mean(&jitters);
         // E|N(0, 5²)| = 5·sqrt(2/π) = 3.989; the truncation at 3 standard deviations subtracts 0.004.
         assert!((3.93..4.04).contains(&mean), "{mean}");
         assert!(jitters.iter().all(|jitter| (0.0..=15.0).contains(jitter)));
@@ -252,20 +251,16 @@ mod tests {
 
     #[test]
     fn a_decreasing_delay_does_not_reorder() {
-        let at = |millis: u64| Timestamp::from_nanos(millis * MILLI);
         let steps = vec![(at(0), TimeDelta::from_millis(100)), (at(10), TimeDelta::from_millis(20))];
         let delay = DelayProfile::steps(steps).unwrap();
         let mut propagation = Propagation::new(delay, None, false, random::stream(1, "none"));
-        let arrival =
-            |propagation: &mut Propagation, millis| propagation.arrival(at(millis), TimeDelta::ZERO);
-        assert_eq!(arrival(&mut propagation, 9), at(109));
-        assert_eq!(arrival(&mut propagation, 10), at(109));
-        assert_eq!(arrival(&mut propagation, 100), at(120));
+        for (sent, arrival) in [(9, 109), (10, 109), (100, 120)] {
+            assert_eq!(propagation.arrival(at(sent), TimeDelta::ZERO), at(arrival));
+        }
     }
 
     #[test]
     fn rejects_invalid_delays() {
-        let at = Timestamp::from_nanos;
         let ms = TimeDelta::from_millis;
         assert_eq!(DelayProfile::steps(vec![]), Err(DelayError::Empty));
         assert!(DelayProfile::steps(vec![(at(0), ms(-1))]).is_err());

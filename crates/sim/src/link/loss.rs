@@ -214,22 +214,20 @@ mod tests {
     }
 
     #[test]
-    fn rejects_steps_that_are_missing_or_out_of_order() {
+    fn rejects_steps_out_of_order_and_probabilities_out_of_range() {
         let second = |seconds: u64| Timestamp::from_nanos(seconds * 1_000_000_000);
         assert_eq!(Loss::Steps(Vec::new()).check(), Err(LossError::Empty));
         for (before, after) in [(second(5), second(3)), (second(5), second(5))] {
             let steps = Loss::Steps(vec![(before, 0.5), (after, 0.1)]);
             assert_eq!(steps.check(), Err(LossError::Backwards { before, after }));
         }
-    }
-
-    #[test]
-    fn rejects_probabilities_out_of_range() {
-        assert!(Loss::Random(f64::NAN).check().is_err());
+        let steps = |last| Loss::Steps(vec![(Timestamp::ZERO, 0.5), (Timestamp::MAX, last)]);
+        assert!(steps(0.1).check().is_ok());
+        let elliott = Loss::GilbertElliott { to_bad: 0.1, to_good: 0.1, good: 0.0, bad: -0.1 };
+        for loss in [Loss::Random(f64::NAN), steps(-0.1), elliott] {
+            assert!(loss.check().is_err(), "{loss:?}");
+        }
         let message = Loss::Random(1.5).check().unwrap_err().to_string();
         assert_eq!(message, "loss must lie between 0 and 1, found 1.5");
-        assert!(Loss::Steps(vec![(Timestamp::ZERO, 0.5), (Timestamp::MAX, -0.1)]).check().is_err());
-        assert!(Loss::Steps(vec![(Timestamp::ZERO, 0.5), (Timestamp::MAX, 0.1)]).check().is_ok());
-        assert!(Loss::GilbertElliott { to_bad: 0.1, to_good: 0.1, good: 0.0, bad: -0.1 }.check().is_err());
     }
 }

@@ -14,6 +14,11 @@ fn at(nanos: u64) -> Timestamp {
     Timestamp::from_nanos(nanos)
 }
 
+fn steps(steps: &[(u64, u64)]) -> LinkConfig {
+    let steps = steps.iter().map(|&(nanos, bps)| (at(nanos), DataRate::from_bps(bps))).collect();
+    LinkConfig { rate: RateProfile::Steps { steps, period: None }, ..LinkConfig::default() }
+}
+
 fn packet(sequence: u64, bytes: u32) -> Packet {
     Packet { bytes, sequence, ..Packet::default() }
 }
@@ -23,11 +28,7 @@ fn link(config: &LinkConfig, limit: Limit) -> Link {
 }
 
 fn fixed(bps: u64, delay_ms: i64) -> LinkConfig {
-    LinkConfig {
-        rate: RateProfile::Fixed(DataRate::from_bps(bps)),
-        delay: TimeDelta::from_millis(delay_ms).into(),
-        ..LinkConfig::default()
-    }
+    crate::testing::link(DataRate::from_bps(bps), TimeDelta::from_millis(delay_ms))
 }
 
 /// Offers packets of (time, bytes). Returns the arrivals: (sequence, nanoseconds).
@@ -52,18 +53,13 @@ fn run(link: &mut Link, offers: &[(u64, u32)]) -> Vec<(u64, u64)> {
 }
 
 #[test]
-fn delay_is_serialisation_plus_propagation() {
-    // 1250 B at 10 Mbit/s: 1 ms.
-    let arrivals = run(&mut link(&fixed(10_000_000, 25), Limit::Packets(1)), &[(7, 1250)]);
-    assert_eq!(arrivals, [(0, 26 * MILLI + 7)]);
-}
-
-#[test]
-fn packets_queue_behind_earlier_ones() {
-    // Three at once, and one that arrives during the transmission of the third.
+fn packets_queue_and_then_take_serialisation_and_propagation() {
+    // 1250 B at 10 Mbit/s: 1 ms. Three at once, and one that arrives during the transmission of the third.
     let offers = [(0, 1250), (0, 1250), (0, 625), (2 * MILLI + 1, 1250)];
-    let arrivals = run(&mut link(&fixed(10_000_000, 0), Limit::Unlimited), &offers);
-    assert_eq!(arrivals, [(0, MILLI), (1, 2 * MILLI), (2, 2_500_000), (3, 3_500_000)]);
+    let arrivals = run(&mut link(&fixed(10_000_000, 25), Limit::Unlimited), &offers);
+    assert_eq!(arrivals, [(0, 26 * MILLI), (1, 27 * MILLI), (2, 27_500_000), (3, 28_500_000)]);
+    let unlimited = run(&mut link(&LinkConfig::default(), Limit::Packets(1)), &[(5, 1500), (5, 1500)]);
+    assert_eq!(unlimited, [(0, 5), (1, 5)]);
 }
 
 #[test]
@@ -84,9 +80,7 @@ fn packets_in_flight_do_not_occupy_the_queue() {
 
 #[test]
 fn a_time_limit_follows_the_rate() {
-    let steps =
-        vec![(at(0), DataRate::from_bps(10_000_000)), (at(10 * MILLI), DataRate::from_bps(5_000_000))];
-    let config = LinkConfig { rate: RateProfile::Steps { steps, period: None }, ..LinkConfig::default() };
+    let config = steps(&[(0, 10_000_000), (10 * MILLI, 5_000_000)]);
     let mut stepped = link(&config, Limit::Time(TimeDelta::from_millis(2)));
     let mut offers = vec![(0, 1250); 5];
     offers.extend([(10 * MILLI, 1250); 5]);
@@ -97,29 +91,14 @@ fn a_time_limit_follows_the_rate() {
 }
 
 #[test]
-fn an_unlimited_link_delivers_immediately() {
-    let arrivals = run(&mut link(&LinkConfig::default(), Limit::Packets(1)), &[(5, 1500), (5, 1500)]);
-    assert_eq!(arrivals, [(0, 5), (1, 5)]);
-}
-
-#[test]
-fn lost_packets_use_the_transmitter() {
-    let config = LinkConfig { loss: Loss::List([0].into()), ..fixed(10_000_000, 0) };
-    let mut lossy = link(&config, Limit::Unlimited);
-    assert_eq!(run(&mut lossy, &[(0, 1250), (0, 1250)]), [(1, 2 * MILLI)]);
-    assert_eq!((lossy.counters().lost_packets, lossy.counters().transmitted_bytes), (1, 2500));
-}
-
-#[test]
-fn duplicates_follow_the_original_and_are_counted() {
-    let config = LinkConfig { duplication: 1.0, ..fixed(10_000_000, 1) };
-    let mut twice = link(&config, Limit::Unlimited);
-    assert_eq!(run(&mut twice, &[(0, 1250)]), [(0, 2 * MILLI), (0, 2 * MILLI)]);
-    let counters = twice.counters();
-    assert_eq!(
-        (counters.offered_packets, counters.duplicated_packets, counters.delivered_packets),
-        (1, 1, 2)
-    );
+fn lost_packets_use_the_transmitter_and_duplicates_follow() {
+    let config = LinkConfig { loss: Loss::List([0].into()), duplication: 1.0, ..fixed(10_000_000, 1) };
+    let mut link = link(&config, Limit::Unlimited);
+    assert_eq!(run(&mut link, &[(0, 1250), (0, 1250)]), [(1, 3 * MILLI), (1, 3 * MILLI)]);
+    let counters = link.counters();
+    assert_eq!((counters.lost_packets, counters.transmitted_bytes), (1, 2500));
+    let packets = (counters.offered_packets, counters.duplicated_packets, counters.delivered_packets);
+    assert_eq!(packets, (2, 1, 2));
 }
 
 #[test]
@@ -141,9 +120,7 @@ fn corrupted_packets_go_on_and_are_counted() {
 
 #[test]
 fn a_link_stops_during_an_outage_and_continues_where_it_was() {
-    let mbit = DataRate::from_bps(10_000_000);
-    let steps = vec![(at(0), mbit), (at(1_500_000), DataRate::ZERO), (at(10 * MILLI), mbit)];
-    let config = LinkConfig { rate: RateProfile::Steps { steps, period: None }, ..LinkConfig::default() };
+    let config = steps(&[(0, 10_000_000), (1_500_000, 0), (10 * MILLI, 10_000_000)]);
     // 1250 B take 1 ms: the second packet is half sent when the outage begins. A packet that comes during it waits in the queue.
     let offers = [(0, 1250), (0, 1250), (5 * MILLI, 1250)];
     let mut stopped = link(&config, Limit::Time(TimeDelta::from_millis(2)));
@@ -172,30 +149,19 @@ fn opportunities_drain_the_queue() {
 }
 
 fn configs() -> impl Strategy<Value = LinkConfig> {
+    let bps = |hundreds: u64| DataRate::from_bps(hundreds * 100_000);
     let rate = prop_oneof![
         Just(RateProfile::Unlimited),
         (10_000_u64..1_000_000_000).prop_map(|bps| RateProfile::Fixed(DataRate::from_bps(bps))),
-        (1_u64..50, 1_u64..50, 20_u64..45).prop_map(|(first, second, end)| RateProfile::Steps {
-            steps: vec![
-                (at(0), DataRate::from_bps(first * 100_000)),
-                (at(10 * MILLI), DataRate::ZERO),
-                (at(end * MILLI), DataRate::from_bps(second * 100_000))
-            ],
-            period: Some(TimeDelta::from_millis(50)),
+        // With and without an outage between.
+        (1_u64..50, 1_u64..50, 20_u64..45, 0_u64..2).prop_map(move |(first, second, end, outage)| {
+            let middle = bps(first * outage);
+            let steps = vec![(at(0), bps(first)), (at(10 * MILLI), middle), (at(end * MILLI), bps(second))];
+            RateProfile::Steps { steps, period: Some(TimeDelta::from_millis(50)) }
         }),
-        (1_u64..50, 1_u64..10_000, prop::option::of(51_u64..100)).prop_map(|(rate, burst, peak)| {
-            RateProfile::TokenBucket(TokenBucket {
-                rate: DataRate::from_bps(rate * 100_000),
-                burst: DataSize::from_bytes(burst),
-                peak: peak.map(|peak| DataRate::from_bps(peak * 100_000)),
-            })
-        }),
-        (1_u64..50, 1_u64..50).prop_map(|(first, second)| RateProfile::Steps {
-            steps: vec![
-                (at(0), DataRate::from_bps(first * 100_000)),
-                (at(20 * MILLI), DataRate::from_bps(second * 100_000))
-            ],
-            period: Some(TimeDelta::from_millis(50)),
+        (1_u64..50, 1_u64..10_000, prop::option::of(51_u64..100)).prop_map(move |(rate, burst, peak)| {
+            let (rate, burst) = (bps(rate), DataSize::from_bytes(burst));
+            RateProfile::TokenBucket(TokenBucket { rate, burst, peak: peak.map(bps) })
         }),
         prop::collection::vec(0_u64..100, 1..20).prop_map(|mut millis| {
             millis.push(100);

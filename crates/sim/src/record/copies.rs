@@ -57,28 +57,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_packet_without_copies_is_settled_at_once() {
+    fn the_first_delivered_copy_counts_and_the_last_dropped() {
         let mut copies = Copies::default();
-        assert!(copies.deliver(0) && copies.drop(1));
-        assert!(copies.is_empty());
-    }
-
-    #[test]
-    fn only_the_first_delivered_copy_counts() {
-        let mut copies = Copies::default();
-        copies.duplicate(7);
-        copies.duplicate(7);
+        assert!(copies.deliver(0) && copies.drop(1), "packets without copies");
+        for (packet, duplicates) in [(7, 2), (8, 1), (9, 1)] {
+            (0..duplicates).for_each(|_| copies.duplicate(packet));
+        }
         assert_eq!([copies.deliver(7), copies.deliver(7), copies.drop(7)], [true, false, false]);
-        assert!(copies.is_empty());
-    }
-
-    #[test]
-    fn a_packet_is_lost_when_its_last_copy_is_dropped() {
-        let mut copies = Copies::default();
-        copies.duplicate(7);
-        copies.duplicate(8);
-        assert_eq!([copies.drop(7), copies.drop(7)], [false, true]);
-        assert_eq!([copies.drop(8), copies.deliver(8)], [false, true]);
+        assert_eq!([copies.drop(8), copies.drop(8)], [false, true]);
+        assert_eq!([copies.drop(9), copies.deliver(9)], [false, true]);
         assert!(copies.is_empty());
     }
 }

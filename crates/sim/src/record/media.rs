@@ -159,13 +159,9 @@ mod tests {
 
     #[test]
     fn the_smallest_changes_are_omitted_in_order() {
-        let mut decisions = vec![
-            record(1, 10, 20),
-            record(2, 20, 10),
-            record(3, 10, 10),
-            record(4, 10, 50),
-            record(5, 50, 40),
-        ];
+        let changes = [(10, 20), (20, 10), (10, 10), (10, 50), (50, 40)];
+        let mut decisions: Vec<_> =
+            changes.iter().zip(1..).map(|(&(from, to), at)| record(at, from, to)).collect();
         let all = decisions.clone();
         assert_eq!((keep_largest_changes(&mut decisions, 5), &decisions), (0, &all));
         assert_eq!(keep_largest_changes(&mut decisions, 3), 2);

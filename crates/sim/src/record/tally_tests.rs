@@ -18,28 +18,21 @@ fn decide(tally: &mut FlowTally, at: u64, from: u64, to: u64) {
 
 #[test]
 fn a_target_is_weighted_by_its_time_within_the_window() {
-    let figures = |mut tally: FlowTally| {
-        decide(&mut tally, 0, 0, 1000);
-        decide(&mut tally, 400, 1000, 3000);
-        decide(&mut tally, 500, 3000, 3000);
-        decide(&mut tally, 800, 3000, 500);
+    let figures = |(from, to), decisions: &[(u64, u64, u64)]| {
+        let mut tally = tally(from, to);
+        decisions.iter().for_each(|&(at, from, to)| decide(&mut tally, at, from, to));
         tally.settle(ms(1000));
         let figures = tally.figures(ms(1000));
         (figures.target_rate_bps.map(f64::round), figures.decisions)
     };
+    let decisions = [(0, 0, 1000), (400, 1000, 3000), (500, 3000, 3000), (800, 3000, 500)];
     // 400 ms of 1000, 400 ms of 3000, 200 ms of 500. A decision without a change is not counted.
-    assert_eq!(figures(tally(0, 1000)), (Some(1700.0), Some(3)));
-    assert_eq!(figures(tally(200, 600)), (Some(2000.0), Some(1)));
+    assert_eq!(figures((0, 1000), &decisions), (Some(1700.0), Some(3)));
+    assert_eq!(figures((200, 600), &decisions), (Some(2000.0), Some(1)));
     // The run ends before the window, and the last target was decided before the window's start.
-    assert_eq!(figures(tally(900, 2000)), (Some(500.0), Some(0)));
-}
-
-#[test]
-fn the_target_before_the_first_decision_held_from_the_start() {
-    let mut tally = tally(100, 500);
-    decide(&mut tally, 200, 1000, 2000);
-    tally.settle(ms(500));
-    assert_eq!(tally.figures(ms(500)).target_rate_bps.map(f64::round), Some(1750.0));
+    assert_eq!(figures((900, 2000), &decisions), (Some(500.0), Some(0)));
+    // The target before the first decision held from the start.
+    assert_eq!(figures((100, 500), &[(200, 1000, 2000)]).0, Some(1750.0));
     // A flow without reports has no target.
     let other = FlowTally::new(ms(0)..ms(1), ALL).figures(ms(1));
     assert_eq!((other.target_rate_bps, other.decisions, other.frames), (None, None, None));

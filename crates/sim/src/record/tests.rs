@@ -6,16 +6,11 @@ use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
 
 use super::*;
 use crate::{
-    link::{
-        LinkConfig,
-        loss::Loss,
-        queue::{DropTail, Limit},
-        rate::RateProfile,
-    },
+    link::{LinkConfig, loss::Loss},
     packet::{DropReason, FlowId, LinkId, Packet},
     random,
     simulation::Simulation,
-    testing::at as ms,
+    testing::{at as ms, link, packets},
     trace::{Backlog, Event, Observer},
     traffic::{Departures, Pattern, Source},
 };
@@ -28,8 +23,7 @@ fn run(first: &LinkConfig, second: &LinkConfig) -> (Simulation, RunRecord) {
     let mut simulation = Simulation::new(11);
     let [a, b, c] = ["a", "b", "c"].map(|name| simulation.node(name));
     for (name, ends, config) in [("first", (a, b), first), ("second", (b, c), second)] {
-        let queue = Box::new(DropTail::new(Limit::Packets(50)));
-        simulation.add_link(name, ends, config, queue).unwrap();
+        simulation.add_link(name, ends, config, packets(50)).unwrap();
     }
     let flow = simulation.add_flow(a, c).unwrap();
     let pattern = Pattern {
@@ -38,27 +32,28 @@ fn run(first: &LinkConfig, second: &LinkConfig) -> (Simulation, RunRecord) {
     };
     simulation.add_agent(Box::new(Source::new(flow, pattern, random::stream(11, "source")).unwrap()));
     let window = Timestamp::ZERO..END;
-    let link = |(link, config): (u32, &LinkConfig)| PlannedLink {
-        link: LinkId(link),
-        rate: config.rate.clone(),
-        window: window.clone(),
-        about: LinkRecord::default(),
-    };
-    let mut recorder = Recorder::new(RecordPlan {
-        end: END,
-        flows: vec![PlannedFlow { flow, window: window.clone(), ..PlannedFlow::default() }],
-        links: [(0, first), (1, second)].map(link).to_vec(),
-        timeline: Some(TimelineOptions::every(TimeDelta::from_millis(42))),
-        ..RecordPlan::default()
-    });
+    let mut plan = plan(flow, window.clone());
+    plan.links =
+        [(0, first), (1, second)].map(|(link, config)| planned(link, config, window.clone())).to_vec();
+    plan.timeline = Some(TimelineOptions::every(TimeDelta::from_millis(42)));
+    let mut recorder = Recorder::new(plan);
     simulation.run_until(END, &mut recorder);
     let (record, _) = recorder.finish(&simulation, END);
     (simulation, record)
 }
 
+fn planned(link: u32, config: &LinkConfig, window: std::ops::Range<Timestamp>) -> PlannedLink {
+    PlannedLink { link: LinkId(link), rate: config.rate.clone(), window, about: LinkRecord::default() }
+}
+
+/// A plan for one flow.
+fn plan(flow: FlowId, window: std::ops::Range<Timestamp>) -> RecordPlan {
+    let flows = vec![PlannedFlow { flow, window, ..PlannedFlow::default() }];
+    RecordPlan { end: END, flows, ..RecordPlan::default() }
+}
+
 fn at(mbit: u64) -> LinkConfig {
-    let rate = RateProfile::Fixed(DataRate::from_bps(mbit * 1_000_000));
-    LinkConfig { rate, delay: TimeDelta::from_millis(5).into(), ..LinkConfig::default() }
+    link(DataRate::from_bps(mbit * 1_000_000), TimeDelta::from_millis(5))
 }
 
 fn sum(column: &[u64]) -> u64 {
@@ -138,6 +133,7 @@ fn statistics_timeline_and_counters_agree() {
     }
     let (flow, over_time) = (&record.flows[0], &timeline.flows[0]);
     assert_eq!(sum(&over_time.sent_packets), flow.sent_packets);
+    assert_eq!(simulation.flow(FlowId(0)).sent_packets, flow.sent_packets);
     assert_eq!(sum(&over_time.received_packets), flow.received_packets);
     assert_eq!(flow.received_packets, simulation.flow(FlowId(0)).delivered_packets);
     assert_eq!((flow.duplicate_packets, flow.lost_packets), (0, sum(&over_time.dropped_packets)));
@@ -152,7 +148,7 @@ fn all_figures_of_a_link_are_of_its_window() {
         let mut simulation = Simulation::new(5);
         let ends = (simulation.node("a"), simulation.node("b"));
         let config = LinkConfig { delay: TimeDelta::from_millis(100).into(), duplication: 0.1, ..at(8) };
-        simulation.add_link("link", ends, &config, Box::new(DropTail::new(Limit::Packets(50)))).unwrap();
+        simulation.add_link("link", ends, &config, packets(50)).unwrap();
         let flow = simulation.add_flow(ends.0, ends.1).unwrap();
         for (name, mbit, times) in [("busy", 16, (ms(0), ms(2_000))), ("calm", 4, (ms(2_000), ms(30_000)))] {
             let pattern = Pattern {
@@ -163,12 +159,8 @@ fn all_figures_of_a_link_are_of_its_window() {
             simulation.add_agent(Box::new(Source::new(flow, pattern, random::stream(5, name)).unwrap()));
         }
         let window = ms(warmup)..ms(end);
-        let rate = config.rate.clone();
-        let link =
-            PlannedLink { link: LinkId(0), rate, window: window.clone(), about: LinkRecord::default() };
-        let flows = vec![PlannedFlow { flow, window, ..PlannedFlow::default() }];
-        let plan = RecordPlan { end: ms(end), flows, links: vec![link], ..RecordPlan::default() };
-        let mut recorder = Recorder::new(plan);
+        let links = vec![planned(0, &config, window.clone())];
+        let mut recorder = Recorder::new(RecordPlan { end: ms(end), links, ..plan(flow, window) });
         for until in [end / 2, end] {
             let mut watch = |_| ControlFlow::Continue(());
             assert!(recorder.run_watched(&mut simulation, ms(until), &mut (), &mut watch).is_continue());
@@ -207,8 +199,7 @@ fn packet(sequence: u64, sent: u64) -> Packet {
 }
 
 fn recorder(measurements: Vec<Measurement>) -> Recorder {
-    let flow = PlannedFlow { flow: FlowId(1), window: ms(10)..ms(20), ..PlannedFlow::default() };
-    Recorder::new(RecordPlan { end: ms(40), flows: vec![flow], measurements, ..RecordPlan::default() })
+    Recorder::new(RecordPlan { end: ms(40), measurements, ..plan(FlowId(1), ms(10)..ms(20)) })
 }
 
 #[test]
@@ -254,14 +245,14 @@ fn each_statistic_counts_its_own_window() {
 
 #[test]
 fn what_the_system_did_not_take_was_not_sent() {
-    let flow = PlannedFlow { flow: FlowId(1), window: ms(10)..ms(20), ..PlannedFlow::default() };
     let timeline = Some(TimelineOptions::default());
-    let mut recorder =
-        Recorder::new(RecordPlan { end: ms(40), flows: vec![flow], timeline, ..RecordPlan::default() });
+    let plan = RecordPlan { end: ms(40), timeline, ..plan(FlowId(1), ms(10)..ms(20)) };
+    let mut recorder = Recorder::new(plan);
     for (sequence, at) in [(0, 5), (1, 10), (2, 12), (3, 25)] {
-        recorder.on_event(ms(at), &Event::Sent { packet: packet(sequence, at) });
-        recorder.on_event(ms(at), &Event::Sent { packet: packet(sequence, at) });
-        recorder.on_event(ms(at), &Event::Unsent { packet: packet(sequence, at) });
+        let packet = packet(sequence, at);
+        for event in [Event::Sent { packet }, Event::Sent { packet }, Event::Unsent { packet }] {
+            recorder.on_event(ms(at), &event);
+        }
     }
     let record = recorder.finish(&Simulation::new(7), ms(40)).0;
     assert_eq!((record.flows[0].sent_packets, record.flows[0].sent_rate_bps), (2, 160_000.0));
@@ -305,8 +296,7 @@ fn the_goodput_of_tcp_is_the_in_order_data() {
     let [here, there] = ["here", "there"].map(|name| simulation.node(name));
     for (name, ends) in [("forth", (here, there)), ("back", (there, here))] {
         let config = LinkConfig { loss: Loss::Random(0.02), duplication: 0.1, ..at(10) };
-        let queue = Box::new(DropTail::new(Limit::Packets(50)));
-        simulation.add_link(name, ends, &config, queue).unwrap();
+        simulation.add_link(name, ends, &config, packets(50)).unwrap();
     }
     let data = simulation.add_flow(here, there).unwrap();
     let answers = simulation.add_flow(there, here).unwrap();
@@ -315,11 +305,9 @@ fn the_goodput_of_tcp_is_the_in_order_data() {
     let receiver = simulation.add_agent(Box::new(Receiver::new(answers, Settings::default()).unwrap()));
     simulation.deliver(data, receiver);
     simulation.deliver(answers, sender);
-    let flow =
-        PlannedFlow { flow: data, answers: Some(answers), window: ms(0)..END, ..PlannedFlow::default() };
-    let timeline = Some(TimelineOptions::default());
-    let mut recorder =
-        Recorder::new(RecordPlan { end: END, flows: vec![flow], timeline, ..RecordPlan::default() });
+    let mut plan = RecordPlan { timeline: Some(TimelineOptions::default()), ..plan(data, ms(0)..END) };
+    plan.flows[0].answers = Some(answers);
+    let mut recorder = Recorder::new(plan);
     simulation.run_until(END, &mut recorder);
     let (record, _) = recorder.finish(&simulation, END);
     let flow = &record.flows[0];

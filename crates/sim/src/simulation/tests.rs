@@ -4,30 +4,30 @@ use giusto_units::{DataRate, DataSize, TimeDelta};
 
 use super::*;
 use crate::{
-    link::{
-        delay::Jitter,
-        loss::Loss,
-        queue::{DropTail, Limit},
-        rate::RateProfile,
-    },
+    link::{delay::Jitter, loss::Loss},
     random,
+    testing::{self, at as ms, packets},
     traffic::{Body, Departures, Pattern, Sink, Source, Transmit, tcp},
 };
 
-fn at(nanos: u64) -> Timestamp {
-    Timestamp::from_nanos(nanos)
-}
-
 fn link(mbps: u64, delay_ms: i64) -> LinkConfig {
-    LinkConfig {
-        rate: RateProfile::Fixed(DataRate::from_bps(mbps * 1_000_000)),
-        delay: TimeDelta::from_millis(delay_ms).into(),
-        ..LinkConfig::default()
-    }
+    testing::link(DataRate::from_bps(mbps * 1_000_000), TimeDelta::from_millis(delay_ms))
 }
 
-fn queue() -> Box<dyn Queue> {
-    Box::new(DropTail::new(Limit::Packets(20)))
+/// One link and a flow over it.
+fn single(config: &LinkConfig) -> (Simulation, FlowId) {
+    let mut simulation = Simulation::new(1);
+    let (a, b) = (simulation.node("a"), simulation.node("b"));
+    simulation.add_link("ab", (a, b), config, packets(20)).unwrap();
+    let flow = simulation.add_flow(a, b).unwrap();
+    (simulation, flow)
+}
+
+/// A packet of 1250 B every 10 ms from `start` to `stop`, in ms.
+fn add_source(simulation: &mut Simulation, flow: FlowId, start: u64, stop: u64) {
+    let pattern = Pattern::constant(DataRate::from_bps(1_000_000), DataSize::from_bytes(1250));
+    let pattern = Pattern { start: ms(start), stop: Some(ms(stop)), ..pattern };
+    simulation.add_agent(Box::new(Source::new(flow, pattern, random::stream(1, "source")).unwrap()));
 }
 
 /// Two links in series, and a Poisson flow over both.
@@ -35,8 +35,8 @@ fn chain(seed: u64, others: u32) -> (Simulation, FlowId) {
     let mut simulation = Simulation::new(seed);
     let [a, b, c] = ["a", "b", "c"].map(|name| simulation.node(name));
     let lossy = LinkConfig { loss: Loss::Random(0.05), ..link(10, 5) };
-    simulation.add_link("ab", (a, b), &lossy, queue()).unwrap();
-    simulation.add_link("bc", (b, c), &link(8, 20), queue()).unwrap();
+    simulation.add_link("ab", (a, b), &lossy, packets(20)).unwrap();
+    simulation.add_link("bc", (b, c), &link(8, 20), packets(20)).unwrap();
     let flow = simulation.add_flow(a, c).unwrap();
     let pattern =
         Pattern::new(Departures::Poisson(DataRate::from_bps(6_000_000)), DataSize::from_bytes(1200));
@@ -53,27 +53,22 @@ fn chain(seed: u64, others: u32) -> (Simulation, FlowId) {
     (simulation, flow)
 }
 
-fn trace(seed: u64, others: u32) -> Vec<(Timestamp, Event)> {
+/// The events of two seconds, run in slices of so many milliseconds.
+fn trace(seed: u64, others: u32, slice: usize) -> Vec<(Timestamp, Event)> {
     let mut trace = Vec::new();
-    chain(seed, others).0.run_until(at(2_000_000_000), &mut trace);
+    let (mut simulation, _) = chain(seed, others);
+    for end in (0..=2000).step_by(slice) {
+        simulation.run_until(ms(end), &mut trace);
+    }
     trace
 }
 
 #[test]
-fn the_seed_determines_the_trace() {
-    assert_eq!(trace(1, 2), trace(1, 2));
-    assert_ne!(trace(1, 2), trace(2, 2));
-    assert!(trace(1, 0).len() > 5000);
-}
-
-#[test]
-fn a_run_in_slices_equals_a_single_run() {
-    let mut sliced = Vec::new();
-    let (mut simulation, _) = chain(1, 2);
-    for slice in 1..=200 {
-        simulation.run_until(at(slice * 10_000_000), &mut sliced);
-    }
-    assert_eq!(sliced, trace(1, 2));
+fn the_seed_determines_the_trace_however_it_is_sliced() {
+    let whole = trace(1, 2, 2000);
+    assert!(whole.len() > 5000);
+    assert_eq!([2000, 10].map(|slice| trace(1, 2, slice)), [whole.clone(), whole.clone()]);
+    assert_ne!(trace(2, 2, 2000), whole);
 }
 
 #[test]
@@ -85,7 +80,7 @@ fn adding_a_flow_elsewhere_changes_no_random_draw() {
             Event::Dropped { link: LinkId(0), packet, .. } => Some((Timestamp::ZERO, packet.sequence, true)),
             _ => None,
         };
-        trace(1, others).into_iter().filter_map(of_first).collect::<Vec<_>>()
+        trace(1, others, 2000).into_iter().filter_map(of_first).collect::<Vec<_>>()
     };
     assert_eq!(draws(0), draws(5));
     let lost = draws(0).iter().filter(|draw| draw.2).count();
@@ -94,15 +89,12 @@ fn adding_a_flow_elsewhere_changes_no_random_draw() {
 
 #[test]
 fn packets_contain_their_delay_and_queueing_delay() {
-    let (mut simulation, _) = chain(1, 0);
-    let mut trace = Vec::new();
-    simulation.run_until(at(2_000_000_000), &mut trace);
     let mut max_queue_delay = 0;
-    for (now, event) in &trace {
+    for (now, event) in trace(1, 0, 2000) {
         if let Event::Delivered { packet } = event {
             // 1200 B take 0.96 ms at 10 Mbit/s and 1.2 ms at 8 Mbit/s, rounded up at each.
             let fixed = 25_000_000 + 960_000 + 1_200_000;
-            let delay = (*now - packet.sent).as_nanos().unsigned_abs();
+            let delay = (now - packet.sent).as_nanos().unsigned_abs();
             assert!((fixed..=fixed + 2).contains(&(delay - packet.queue_delay_ns)), "{delay} {packet:?}");
             max_queue_delay = max_queue_delay.max(packet.queue_delay_ns);
         }
@@ -111,80 +103,11 @@ fn packets_contain_their_delay_and_queueing_delay() {
 }
 
 #[test]
-fn counters_of_flows_and_links_match_the_trace() {
-    let (mut simulation, flow) = chain(3, 1);
-    let mut trace = Vec::new();
-    simulation.run_until(at(2_000_000_000), &mut trace);
-    let count =
-        |matches: &dyn Fn(&Event) -> bool| trace.iter().filter(|(_, event)| matches(event)).count() as u64;
-    let of_flow = |event: &Event| event.packet().flow == flow;
-    let counted = simulation.flow(flow);
-    assert_eq!(counted.sent_packets, count(&|event| matches!(event, Event::Sent { .. }) && of_flow(event)));
-    assert_eq!(
-        counted.delivered_packets,
-        count(&|event| matches!(event, Event::Delivered { .. }) && of_flow(event))
-    );
-    for place in [LinkId(0), LinkId(1)] {
-        let counters = simulation.link(place).counters();
-        let dropped = |event: &Event| matches!(event, Event::Dropped { link, .. } if *link == place);
-        assert_eq!(counters.dropped_packets(), count(&dropped));
-    }
-}
-
-/// Answers every packet with a packet that has the same body.
-#[derive(Debug)]
-struct Echo {
-    flow: FlowId,
-    to_send: Vec<u64>,
-    received: std::sync::Arc<std::sync::Mutex<Vec<(u64, u64)>>>,
-}
-
-impl Agent for Echo {
-    fn handle_packet(&mut self, now: Timestamp, packet: &Packet, _body: &Body) {
-        self.received.lock().unwrap().push((packet.sequence, now.as_nanos()));
-        self.to_send.push(packet.sequence);
-    }
-    fn handle_timeout(&mut self, _now: Timestamp) {}
-    fn poll_transmit(&mut self, _now: Timestamp) -> Option<Transmit> {
-        self.to_send.pop()?;
-        Some(Transmit { flow: self.flow, bytes: 125, ecn: giusto_units::Ecn::Ect0, body: Body::None })
-    }
-    fn poll_timeout(&self) -> Option<Timestamp> {
-        None
-    }
-}
-
-#[test]
-fn an_answer_takes_the_return_path() {
-    let mut simulation = Simulation::new(1);
-    let (a, b) = (simulation.node("a"), simulation.node("b"));
-    simulation.add_link("ab", (a, b), &link(1, 10), queue()).unwrap();
-    simulation.add_link("ba", (b, a), &link(2, 30), queue()).unwrap();
-    let (there, back) = (simulation.add_flow(a, b).unwrap(), simulation.add_flow(b, a).unwrap());
-    let received = std::sync::Arc::<std::sync::Mutex<Vec<_>>>::default();
-    let echo =
-        simulation.add_agent(Box::new(Echo { flow: back, to_send: Vec::new(), received: received.clone() }));
-    simulation.deliver(there, echo);
-    let ping =
-        simulation.add_agent(Box::new(Echo { flow: there, to_send: vec![0], received: received.clone() }));
-    simulation.deliver(back, ping);
-    simulation.run_until(at(100_000_000), &mut ());
-    // 125 B: 1 ms on the way to the peer and 0.5 ms back, with delays of 10 and 30 ms.
-    let times: Vec<u64> = received.lock().unwrap().iter().map(|&(_, nanos)| nanos / 1000).collect();
-    assert_eq!(times, [11_000, 41_500, 52_500, 83_000, 94_000]);
-}
-
-#[test]
 fn an_agent_added_later_starts_when_the_run_continues() {
-    let mut simulation = Simulation::new(1);
-    let (a, b) = (simulation.node("a"), simulation.node("b"));
-    simulation.add_link("ab", (a, b), &link(10, 5), queue()).unwrap();
-    let flow = simulation.add_flow(a, b).unwrap();
-    simulation.run_until(at(1_000_000_000), &mut ());
-    let pattern = Pattern::constant(DataRate::from_bps(1_000_000), DataSize::from_bytes(1250));
-    let pattern = Pattern { start: at(1_500_000_000), ..pattern };
-    simulation.add_agent(Box::new(Source::new(flow, pattern, random::stream(1, "late")).unwrap()));
-    simulation.run_until(at(2_000_000_000), &mut ());
+    let (mut simulation, flow) = single(&link(10, 5));
+    simulation.run_until(ms(1000), &mut ());
+    add_source(&mut simulation, flow, 1500, 9000);
+    simulation.run_until(ms(2000), &mut ());
     // One every 10 ms, from 1.5 s to 2 s.
     assert_eq!(simulation.flow(flow).sent_packets, 51);
 }
@@ -194,14 +117,12 @@ fn corrupted_packets_are_discarded_at_the_destination() {
     let mut simulation = Simulation::new(7);
     let [a, b, c] = ["a", "b", "c"].map(|name| simulation.node(name));
     let noisy = LinkConfig { corruption: 0.2, ..link(10, 5) };
-    simulation.add_link("ab", (a, b), &noisy, queue()).unwrap();
-    simulation.add_link("bc", (b, c), &noisy, queue()).unwrap();
+    simulation.add_link("ab", (a, b), &noisy, packets(20)).unwrap();
+    simulation.add_link("bc", (b, c), &noisy, packets(20)).unwrap();
     let flow = simulation.add_flow(a, c).unwrap();
-    let pattern = Pattern::constant(DataRate::from_bps(1_000_000), DataSize::from_bytes(1250));
-    let pattern = Pattern { stop: Some(at(20_000_000_000)), ..pattern };
-    simulation.add_agent(Box::new(Source::new(flow, pattern, random::stream(1, "noise")).unwrap()));
-    let mut reasons = Vec::new();
-    simulation.run_until(Timestamp::MAX, &mut Watch(&mut reasons));
+    add_source(&mut simulation, flow, 0, 20_000);
+    let mut trace: Vec<(Timestamp, Event)> = Vec::new();
+    simulation.run_until(Timestamp::MAX, &mut trace);
     let [first, second] = [0, 1].map(|id| simulation.link(LinkId(id)).counters());
     let Flow { sent_packets, delivered_packets, corrupted_packets, .. } = *simulation.flow(flow);
     assert_eq!((sent_packets, delivered_packets + corrupted_packets), (2000, 2000));
@@ -209,19 +130,13 @@ fn corrupted_packets_are_discarded_at_the_destination() {
     assert_eq!((first.delivered_packets, second.delivered_packets), (2000, 2000));
     assert!((640..800).contains(&corrupted_packets), "{corrupted_packets}");
     assert!(corrupted_packets < first.corrupted_packets + second.corrupted_packets);
-    assert_eq!(reasons.len() as u64, corrupted_packets);
-    assert!(reasons.iter().all(|found| *found == (LinkId(1), DropReason::Corruption)));
-}
-
-/// Notes where packets were dropped, and why.
-struct Watch<'a>(&'a mut Vec<(LinkId, DropReason)>);
-
-impl Observer for Watch<'_> {
-    fn on_event(&mut self, _now: Timestamp, event: &Event) {
-        if let Event::Dropped { link, reason, .. } = event {
-            self.0.push((*link, *reason));
-        }
-    }
+    let drops = trace.iter().filter_map(|(_, event)| match event {
+        Event::Dropped { link, reason, .. } => Some((*link, *reason)),
+        _ => None,
+    });
+    let drops: Vec<_> = drops.collect();
+    assert_eq!(drops.len() as u64, corrupted_packets);
+    assert!(drops.iter().all(|found| *found == (LinkId(1), DropReason::Corruption)));
 }
 
 #[test]
@@ -238,7 +153,7 @@ fn bodies_are_released_with_the_last_copy() {
             ..link(5, 5)
         };
         for (name, ends) in [("ab", (a, b)), ("bc", (b, c)), ("cb", (c, b)), ("ba", (b, a))] {
-            simulation.add_link(name, ends, &config, queue()).unwrap();
+            simulation.add_link(name, ends, &config, packets(20)).unwrap();
         }
         let (there, back) = (simulation.add_flow(a, c).unwrap(), simulation.add_flow(c, a).unwrap());
         let settings = tcp::Settings::default();
@@ -263,7 +178,7 @@ struct Alarm {
 
 impl Agent for Alarm {
     fn handle_packet(&mut self, _now: Timestamp, _packet: &Packet, _body: &Body) {
-        self.next = self.deadlines.next().map(|millis| at(millis * 1_000_000));
+        self.next = self.deadlines.next().map(ms);
     }
 
     fn handle_timeout(&mut self, now: Timestamp) {
@@ -288,28 +203,17 @@ fn a_changing_deadline_is_met_once() {
         [([50, 60, 70], &[50, 70]), ([50, 40, 50], &[40, 50]), ([70, 40, 60], &[40, 60]), ([40; 3], &[40])];
     for (deadlines, expected) in cases {
         for slice in [1, 7, 200] {
-            let mut simulation = Simulation::new(1);
-            let (a, b) = (simulation.node("a"), simulation.node("b"));
-            simulation.add_link("ab", (a, b), &LinkConfig::default(), queue()).unwrap();
-            let flow = simulation.add_flow(a, b).unwrap();
-            let (start, stop) = (at(10_000_000), Some(at(31_000_000)));
-            let pattern = Pattern::constant(DataRate::from_bps(1_000_000), DataSize::from_bytes(1250));
-            let source =
-                Source::new(flow, Pattern { start, stop, ..pattern }, random::stream(1, "ticks")).unwrap();
-            simulation.add_agent(Box::new(source));
+            let (mut simulation, flow) = single(&LinkConfig::default());
+            add_source(&mut simulation, flow, 10, 31);
             let (woken, received) = std::sync::mpsc::channel();
             let alarm = Alarm { deadlines: deadlines.into_iter(), next: None, woken };
             let alarm = simulation.add_agent(Box::new(alarm));
             simulation.deliver(flow, alarm);
-            for end in (0..=200).step_by(slice) {
-                simulation.run_until(at(end * 1_000_000), &mut ());
+            for end in (0..=200).step_by(slice).chain([200]) {
+                simulation.run_until(ms(end), &mut ());
             }
-            simulation.run_until(at(200_000_000), &mut ());
-            assert_eq!(
-                received.try_iter().collect::<Vec<_>>(),
-                expected,
-                "{deadlines:?}, slices of {slice} ms"
-            );
+            let woken: Vec<_> = received.try_iter().collect();
+            assert_eq!(woken, expected, "{deadlines:?}, slices of {slice} ms");
         }
     }
 }
@@ -338,7 +242,7 @@ fn with_hasty(times: u32) -> Simulation {
     let (mut simulation, flow) = chain(1, 0);
     let hasty = simulation.add_agent(Box::new(Hasty(times)));
     simulation.deliver(flow, hasty);
-    simulation.run_until(at(1_000_000_000), &mut ());
+    simulation.run_until(ms(1000), &mut ());
     simulation
 }
 
@@ -353,5 +257,5 @@ fn an_agent_whose_deadline_never_moves_ends_the_run() {
 #[test]
 fn an_agent_may_be_in_haste_for_a_while() {
     let simulation = with_hasty(9_000);
-    assert!(simulation.now() > at(900_000_000) && simulation.events() > 9_000, "{}", simulation.events());
+    assert!(simulation.now() > ms(900) && simulation.events() > 9_000, "{}", simulation.events());
 }

@@ -92,17 +92,3 @@ impl Check {
         self.that(holds, field, range, value.to_string())
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn errors_name_queue_field_range_and_value() {
-        let error = Check("CoDel").positive_time("target", TimeDelta::from_nanos(-3)).unwrap_err();
-        assert_eq!(error.to_string(), "CoDel: target must be above 0 ns, found -3 ns");
-        let error = Check("PIE").probability("mark_threshold", f64::NAN).unwrap_err();
-        assert_eq!(error.to_string(), "PIE: mark_threshold must be from 0 to 1, found NaN");
-        assert!(Check("RED").share("weight", 1.0).is_ok() && Check("RED").share("weight", 0.0).is_err());
-    }
-}

@@ -97,27 +97,24 @@ mod tests {
         let marks: Vec<_> = (0..5)
             .map(|place| queue.dequeue(at_micros(500 * place), &mut drops).unwrap().ecn == Ecn::Ce)
             .collect();
-        assert_eq!(
-            queue.marked(),
-            if ecn == Ecn::Ce { 0 } else { marks.iter().filter(|&&mark| mark).count() as u64 }
-        );
+        let count = marks.iter().filter(|&&mark| mark && ecn != Ecn::Ce).count() as u64;
+        assert_eq!(queue.marked(), count);
         marks
     }
 
     #[test]
-    fn marks_sojourn_times_above_the_threshold() {
-        let threshold = MarkThreshold::Sojourn(TimeDelta::from_millis(1));
-        assert_eq!(marks(threshold, Ecn::Ect1), [false, false, false, true, true]);
-        assert_eq!(marks(threshold, Ecn::NotEct), [false; 5]);
-        assert_eq!(marks(threshold, Ecn::Ce), [true; 5]);
-    }
-
-    #[test]
-    fn marks_arrivals_above_the_queue_length_threshold() {
-        assert_eq!(marks(MarkThreshold::Packets(2), Ecn::Ect0), [false, false, false, true, true]);
-        assert_eq!(
-            marks(MarkThreshold::Bytes(DataSize::from_bytes(1999)), Ecn::Ect0),
-            [false, false, true, true, true]
-        );
+    fn marks_above_the_threshold_of_time_or_length() {
+        let time = MarkThreshold::Sojourn(TimeDelta::from_millis(1));
+        let bytes = MarkThreshold::Bytes(DataSize::from_bytes(1999));
+        for (threshold, ecn, unmarked) in [
+            (time, Ecn::Ect1, 3),
+            (time, Ecn::NotEct, 5),
+            (time, Ecn::Ce, 0),
+            (MarkThreshold::Packets(2), Ecn::Ect0, 3),
+            (bytes, Ecn::Ect0, 2),
+        ] {
+            let expected: Vec<_> = (0..5).map(|place| place >= unmarked).collect();
+            assert_eq!(marks(threshold, ecn), expected, "{threshold:?}, {ecn:?}");
+        }
     }
 }

@@ -30,16 +30,68 @@ fn an_empty_drop_tail_admits_what_passes_freely() {
             if queue.free_pass().is_some_and(|most| bytes <= most) {
                 free += 1;
                 let mut drops = Vec::new();
-                assert!(
-                    queue.pass(at_micros(0), &mut packet(0, 0, bytes, Ecn::Ect0), &mut drops),
-                    "{limit:?}"
-                );
-                assert!(drops.is_empty() && queue.is_empty());
+                let passes = queue.pass(at_micros(0), &mut packet(0, 0, bytes, Ecn::Ect0), &mut drops);
+                assert!(passes && drops.is_empty() && queue.is_empty(), "{limit:?}");
             }
         }
     }
     // All sizes with a limit of a packet and without a limit, two of them with one of bytes.
     assert_eq!(free, 10);
+}
+
+/// The error of a discipline whose configuration is the default with a change.
+fn error<C: Default, Q: std::fmt::Debug>(
+    new: impl Fn(C) -> Result<Q, QueueError>,
+) -> impl Fn(fn(&mut C)) -> String {
+    move |change| {
+        let mut config = C::default();
+        change(&mut config);
+        new(config).unwrap_err().to_string()
+    }
+}
+
+#[test]
+fn invalid_configurations_are_named() {
+    let random = || random::stream(1, "");
+    let (codel, dual) = (error(CoDel::new), error(DualPi2::new));
+    let fq = error(|config| FqCodel::new(config, random()));
+    let pie = error(|config| Pie::new(config, random()));
+    let red = error(|config| Red::new(config, random()));
+    let policer = |bps, burst| {
+        let config = PolicerConfig::new(DataRate::from_bps(bps), DataSize::from_bytes(burst));
+        Policer::new(config).unwrap_err().to_string()
+    };
+    let latency = |config: &mut PieConfig| {
+        config.latency = LatencyEstimate::DepartureRate { threshold: DataSize::ZERO };
+    };
+    for (message, expected) in [
+        (codel(|codel| codel.target = TimeDelta::ZERO), "CoDel: target must be above 0 ns, found 0 ns"),
+        (
+            codel(|codel| codel.interval = TimeDelta::from_nanos(-1)),
+            "CoDel: interval must be above 0 ns, found -1 ns",
+        ),
+        (fq(|fq| fq.queues = 0), "FQ-CoDel: queues must be from 1 to 65536, found 0"),
+        (fq(|fq| fq.quantum = DataSize::ZERO), "FQ-CoDel: quantum must be above 0 B, found 0 B"),
+        (fq(|fq| fq.limit = 0), "FQ-CoDel: limit must be from 1 to 4294967292 packets, found 0"),
+        (pie(|pie| pie.alpha = f64::NAN), "PIE: alpha must be from 0 to 1e9 Hz, found NaN Hz"),
+        (pie(|pie| pie.mark_threshold = 1.5), "PIE: mark_threshold must be from 0 to 1, found 1.5"),
+        (pie(latency), "PIE: latency threshold must be from 1 to 65536 B, found 0"),
+        (
+            red(|red| red.thresholds = Thresholds::Packets { min: 15, max: 15 }),
+            "RED: thresholds.max must be above thresholds.min (15 packets), found 15 packets: raise thresholds.max or lower \
+             thresholds.min",
+        ),
+        (red(|red| red.weight = 0.0), "RED: weight must be above 0 and at most 1, found 0"),
+        (dual(|dual| dual.coupling = 0.0), "DualPI2: coupling must be above 0 and at most 1000, found 0"),
+        (
+            dual(|dual| dual.scheduler = Scheduler::WeightedRoundRobin { classic_share: 1.0 }),
+            "DualPI2: classic_share must be above 0 and below 1, found 1",
+        ),
+        (policer(0, 1), "policer: rate must be above 0 bit/s, found 0 bit/s"),
+        (policer(1, 0), "policer: burst must be above 0 B, found 0 B"),
+    ] {
+        assert_eq!(message, expected);
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -72,45 +124,26 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
 fn queues(extreme: bool, limit: Limit, seed: u64) -> Vec<(&'static str, Box<dyn Queue>)> {
     let random = || random::stream(seed, "queue");
     let (nano, byte) = (TimeDelta::from_nanos(1), DataSize::from_bytes(1));
-    let pick_time = |ordinary| if extreme { TimeDelta::ZERO } else { ordinary };
-    let pick = |ordinary, strange| if extreme { strange } else { ordinary };
-    let codel = CoDelConfig { limit, ..Default::default() };
-    let codel = if extreme {
-        CoDelConfig { target: nano, interval: nano, max_packet: DataSize::ZERO, ..codel }
-    } else {
-        codel
-    };
-    let fq = FqCodelConfig { limit: pick(50, 3), queues: pick(1024, 2), ..Default::default() };
-    let fq = if extreme {
-        let (ce_threshold, memory) = (Some(TimeDelta::ZERO), Some(DataSize::from_bytes(2000)));
-        FqCodelConfig { target: nano, interval: nano, quantum: byte, ce_threshold, memory, ..fq }
-    } else {
-        fq
-    };
-    let pie = PieConfig { limit, ..Default::default() };
-    let pie = if extreme {
-        let latency = LatencyEstimate::DepartureRate { threshold: byte };
-        let (max_burst, active_above) = (TimeDelta::ZERO, Some(DataSize::ZERO));
-        PieConfig { update: nano * 1_000_000, alpha: 1e9, beta: 1e9, latency, max_burst, active_above, ..pie }
-    } else {
-        pie
-    };
-    let (min, max) = (DataSize::ZERO, byte);
-    let red = RedConfig { limit, weight: if extreme { 1.0 } else { 0.2 }, ..Default::default() };
-    let red = if extreme {
-        let thresholds = Thresholds::Bytes { min, max };
-        RedConfig { thresholds, max_probability: 1.0, gentle: true, scale_by: Some(byte), ..red }
-    } else {
-        red
-    };
-    let dual = DualPi2Config { limit, ..Default::default() };
-    let dual = if extreme {
-        let scheduler = Scheduler::TimeShiftedFifo { shift: TimeDelta::ZERO };
-        let (ramp_from, ramp_width) = (TimeDelta::ZERO, TimeDelta::ZERO);
-        DualPi2Config { alpha: 1e9, beta: 1e9, coupling: 1000.0, ramp_from, ramp_width, scheduler, ..dual }
-    } else {
-        dual
-    };
+    let zero = TimeDelta::ZERO;
+    let pick_time = |ordinary| if extreme { zero } else { ordinary };
+    let mut codel = CoDelConfig { limit, ..Default::default() };
+    let mut fq = FqCodelConfig { limit: 50, queues: 1024, ..Default::default() };
+    let mut pie = PieConfig { limit, ..Default::default() };
+    let mut red = RedConfig { limit, weight: 0.2, ..Default::default() };
+    let mut dual = DualPi2Config { limit, ..Default::default() };
+    if extreme {
+        (codel.target, codel.interval, codel.max_packet) = (nano, nano, DataSize::ZERO);
+        (fq.limit, fq.queues, fq.target, fq.interval, fq.quantum) = (3, 2, nano, nano, byte);
+        (fq.ce_threshold, fq.memory) = (Some(zero), Some(DataSize::from_bytes(2000)));
+        (pie.update, pie.alpha, pie.beta, pie.max_burst) = (nano * 1_000_000, 1e9, 1e9, zero);
+        pie.latency = LatencyEstimate::DepartureRate { threshold: byte };
+        pie.active_above = Some(DataSize::ZERO);
+        red.thresholds = Thresholds::Bytes { min: DataSize::ZERO, max: byte };
+        (red.weight, red.max_probability, red.gentle, red.scale_by) = (1.0, 1.0, true, Some(byte));
+        (dual.alpha, dual.beta, dual.coupling) = (1e9, 1e9, 1000.0);
+        (dual.ramp_from, dual.ramp_width) = (zero, zero);
+        dual.scheduler = Scheduler::TimeShiftedFifo { shift: zero };
+    }
     let threshold = if extreme { MarkThreshold::Packets(0) } else { StepMarkConfig::default().threshold };
     let (hold_off, ecn) = (pick_time(TimeDelta::from_millis(100)), true);
     let delay = DelayThresholdConfig { threshold: pick_time(nano * 200_000_000), hold_off, ecn, limit };
@@ -173,20 +206,15 @@ impl Ledger {
         assert_eq!(queue.is_empty(), self.queued_packets.is_empty());
         let size: DataSize = self.queued_packets.values().map(|(packet, _)| packet.size()).sum();
         assert_eq!(queue.size(), size);
-        assert!(
-            queue.marked() >= self.marks_seen
-                && queue.marked() <= self.marks_seen + self.queued_packets.len() as u64
-        );
+        let marks = self.marks_seen..=self.marks_seen + self.queued_packets.len() as u64;
+        assert!(marks.contains(&queue.marked()));
     }
 
     fn dequeue(&mut self, queue: &mut dyn Queue) {
         let was_empty = queue.is_empty();
         let packet = queue.dequeue(self.now, &mut self.drops);
         if let Some(packet) = packet {
-            let (came, at) = self
-                .queued_packets
-                .remove(&(packet.flow.0, packet.sequence))
-                .expect("the packet is in the queue");
+            let (came, at) = self.take(packet);
             assert_eq!(packet.queued, at);
             assert_eq!(packet, Packet { ecn: packet.ecn, queued: at, ..came });
             self.see(came.ecn, packet.ecn);
@@ -200,13 +228,14 @@ impl Ledger {
         self.settle_drops();
     }
 
+    fn take(&mut self, packet: Packet) -> (Packet, Timestamp) {
+        self.queued_packets.remove(&(packet.flow.0, packet.sequence)).expect("the packet is in the queue")
+    }
+
     fn settle_drops(&mut self) {
         let dropped: Vec<_> = self.drops.drain(..).collect();
         for Dropped { packet, reason } in dropped {
-            let (came, _) = self
-                .queued_packets
-                .remove(&(packet.flow.0, packet.sequence))
-                .expect("the packet is in the queue");
+            let (came, _) = self.take(packet);
             assert_eq!(packet.bytes, came.bytes);
             assert!(matches!(reason, crate::packet::DropReason::Overflow | crate::packet::DropReason::Aqm));
             self.see(came.ecn, packet.ecn);

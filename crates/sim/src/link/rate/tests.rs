@@ -92,29 +92,27 @@ fn a_transmission_begins_after_an_outage() {
 }
 
 #[test]
-fn a_rate_that_is_zero_for_ever_is_rejected() {
-    let message = |profile: RateProfile| profile.check().unwrap_err().to_string();
-    assert!(message(steps(&[(0, 0), (5, 0)], Some(10))).contains("above 0 bit/s, found \"0 bit/s\""));
-    assert_eq!(
-        message(steps(&[(0, 1), (5_000_000_000, 0)], None)),
-        "rate is 0 bit/s for ever from 5.000000000 s on: end the outage with a later rate above 0 bit/s"
-    );
+fn rejects_invalid_profiles() {
+    for (profile, reason) in [
+        (RateProfile::Fixed(DataRate::ZERO), "above 0 bit/s, found \"0 bit/s\""),
+        (steps(&[(0, 0), (5, 0)], Some(10)), "above 0 bit/s, found \"0 bit/s\""),
+        (
+            steps(&[(0, 1), (5_000_000_000, 0)], None),
+            "rate is 0 bit/s for ever from 5.000000000 s on: end the outage with a later rate above 0 bit/s",
+        ),
+        (steps(&[], None), "no rates"),
+        (
+            steps(&[(5_000_000_000, 1), (3_000_000_000, 1)], None),
+            "time runs backwards, from 5.000000000 s to 3.000000000 s",
+        ),
+        (steps(&[(0, 1), (9, 1)], Some(9)), "it repeats after 9 ns"),
+        (RateProfile::Opportunities { at: vec![at(0)], bytes: 1504 }, "it repeats after 0 ns"),
+    ] {
+        let message = profile.check().unwrap_err().to_string();
+        assert!(message.contains(reason), "{message}");
+    }
     assert_eq!(steps(&[(0, 1), (5, 0)], Some(10)).check(), Ok(()));
     assert_eq!(steps(&[(0, 0), (5, 1)], None).check(), Ok(()));
-}
-
-#[test]
-fn rejects_invalid_profiles() {
-    let message = |profile: RateProfile| profile.check().unwrap_err().to_string();
-    assert!(message(RateProfile::Fixed(DataRate::ZERO)).contains("above 0 bit/s, found \"0 bit/s\""));
-    assert!(message(steps(&[], None)).contains("no rates"));
-    assert!(
-        message(steps(&[(5_000_000_000, 1), (3_000_000_000, 1)], None))
-            .contains("time runs backwards, from 5.000000000 s to 3.000000000 s")
-    );
-    assert!(message(steps(&[(0, 1), (9, 1)], Some(9))).contains("it repeats after 9 ns"));
-    let never = RateProfile::Opportunities { at: vec![at(0)], bytes: 1504 };
-    assert!(message(never).contains("it repeats after 0 ns"));
 }
 
 #[test]

@@ -155,8 +155,8 @@ mod tests {
             for &(at, bytes) in &sent[first..] {
                 sum += bytes;
                 // The first packet ends at the beginning of the interval.
-                let allowed =
-                    burst as f64 + (at - sent[first].0) as f64 * bps as f64 / 8e9 + sent[first].1 as f64;
+                let (begin, size) = sent[first];
+                let allowed = burst as f64 + (at - begin) as f64 * bps as f64 / 8e9 + size as f64;
                 fullest = fullest.max(sum as f64 / allowed);
             }
         }
@@ -167,17 +167,14 @@ mod tests {
     fn rejects_invalid_buckets() {
         let rate = DataRate::from_bps(8_000_000);
         let bucket = TokenBucket { rate, burst: DataSize::from_bytes(1500), peak: None };
-        let message = |bucket| RateProfile::TokenBucket(bucket).check().unwrap_err().to_string();
-        assert!(
-            message(TokenBucket { rate: DataRate::ZERO, ..bucket }).contains("rate must be above 0 bit/s")
-        );
-        assert!(
-            message(TokenBucket { burst: DataSize::ZERO, ..bucket }).contains("burst must be at least 1 B")
-        );
-        assert!(
-            message(TokenBucket { peak: Some(rate), ..bucket })
-                .contains("must be above the token rate, 8 Mbit/s")
-        );
+        for (invalid, reason) in [
+            (TokenBucket { rate: DataRate::ZERO, ..bucket }, "rate must be above 0 bit/s"),
+            (TokenBucket { burst: DataSize::ZERO, ..bucket }, "burst must be at least 1 B"),
+            (TokenBucket { peak: Some(rate), ..bucket }, "must be above the token rate, 8 Mbit/s"),
+        ] {
+            let message = RateProfile::TokenBucket(invalid).check().unwrap_err().to_string();
+            assert!(message.contains(reason), "{message}");
+        }
         assert_eq!(RateProfile::TokenBucket(bucket).check(), Ok(()));
     }
 

@@ -83,11 +83,7 @@ mod tests {
         let slow = AudioConfig { rate: DataRate::from_bps(399), ..config };
         assert!(Audio::new(slow, Timestamp::ZERO).is_err());
         let long = AudioConfig { packet_time: TimeDelta::from_millis(1001), ..config };
-        assert!(
-            Audio::new(long, Timestamp::ZERO)
-                .unwrap_err()
-                .to_string()
-                .contains("packet time in ms must be 1 to 1000, found 1001")
-        );
+        let message = Audio::new(long, Timestamp::ZERO).unwrap_err().to_string();
+        assert!(message.contains("packet time in ms must be 1 to 1000, found 1001"), "{message}");
     }
 }

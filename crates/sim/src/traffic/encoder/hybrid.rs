@@ -47,11 +47,10 @@ impl Steady for Player {
 
 #[cfg(test)]
 mod tests {
-    use giusto_session::media::Frame;
     use giusto_units::{DataSize, TimeDelta};
     use rand::{SeedableRng, rngs::StdRng};
 
-    use super::super::{FrameRate, MediaSource};
+    use super::super::{FrameRate, MediaSource, tests};
     use super::*;
 
     #[test]
@@ -62,34 +61,31 @@ mod tests {
         let config = StatisticalConfig { start_rate: rate(1_000_000), ..StatisticalConfig::default() };
         let mut encoder =
             HybridEncoder::new(config, ladder, 20, Timestamp::ZERO, StdRng::seed_from_u64(2)).unwrap();
-        let mut frames = |count: usize, target: Option<u64>| -> Vec<Frame> {
+        let mut frames = |count: usize, target: u64| {
             let now = encoder.next_frame_at().unwrap();
-            if let Some(bps) = target {
-                encoder.set_target(now, rate(bps));
-            }
-            let next = || encoder.poll_frame(encoder.next_frame_at()?);
-            std::iter::from_fn(next).take(count).collect()
+            encoder.set_target(now, rate(target));
+            tests::frames(&mut encoder, count)
         };
-        let bytes =
-            |frames: &[Frame]| frames.iter().map(|frame| frame.payload.size().as_bytes()).collect::<Vec<_>>();
+        let bytes = tests::bytes;
 
         // eight frames of 5000 bytes minus the burst are 26 500: a seventh is 3785.7, a sixth of the rest
         // 3785.8, a fifth of the rest 3786
-        let begin = frames(12, None);
+        let begin = frames(12, 1_000_000);
         assert!(begin[0].key);
         assert_eq!(bytes(&begin), [13_500, 3785, 3785, 3786, 3786, 3786, 3786, 3786, 5008, 5009, 5010, 5011]);
         let steady: Vec<_> = begin[8..].windows(2).map(|pair| pair[1].captured - pair[0].captured).collect();
         assert!(steady.iter().all(|interval| *interval != TimeDelta::from_millis(40)), "{steady:?}");
 
         // a reduction by 10 % is not abrupt: the trace continues, scaled
-        assert_eq!(bytes(&frames(2, Some(900_000))), [4511, 4512]); // 0.9 · 5012 and 5013
+        assert_eq!(bytes(&frames(2, 900_000)), [4511, 4512]); // 0.9 · 5012 and 5013
         // a reduction by half is abrupt, after the latency of the previous reaction
-        assert_eq!(bytes(&frames(5, None)), [4513, 4514, 4514, 4515, 4516]);
-        let fall = frames(10, Some(450_000));
+        assert_eq!(bytes(&frames(5, 900_000)), [4513, 4514, 4514, 4515, 4516]);
+        let fall = frames(10, 450_000);
         // eight frames of 2250 minus the burst are 4500, for seven frames
-        assert_eq!(fall[0].payload.size().as_bytes(), 13_500);
-        assert!(bytes(&fall)[1..8].iter().all(|size| (642..=643).contains(size)), "{fall:?}");
+        let sizes = bytes(&fall);
+        assert_eq!(sizes[0], 13_500);
+        assert!(sizes[1..8].iter().all(|size| (642..=643).contains(size)), "{sizes:?}");
         // index 19 was the first of the transient; 27 and 28 follow it
-        assert_eq!(bytes(&fall)[8..], [2262, 2263]); // 0.45 · 5027 and 5028
+        assert_eq!(sizes[8..], [2262, 2263]); // 0.45 · 5027 and 5028
     }
 }

@@ -190,7 +190,7 @@ mod tests {
     use rand::{SeedableRng, rngs::StdRng};
 
     use super::*;
-    use crate::testing::kbps;
+    use crate::testing::{kbps, mean, variance};
 
     fn sizes(bytes: &[u64]) -> Vec<DataSize> {
         bytes.iter().copied().map(DataSize::from_bytes).collect()
@@ -229,43 +229,18 @@ mod tests {
     }
 
     #[test]
-    fn invalid_ladders_are_rejected() {
-        let rejected = |rungs| TraceLadder::new(FrameRate::HZ_25, rungs).unwrap_err().to_string();
-        assert!(rejected(vec![]).contains("no rungs"));
-        assert!(rejected(vec![(kbps(1), vec![])]).contains("no frames"));
-        assert!(rejected(vec![(kbps(0), sizes(&[1]))]).contains("zero"));
-        assert!(rejected(vec![(kbps(2), sizes(&[1])), (kbps(2), sizes(&[1]))]).contains("ascend"));
-        assert!(
-            rejected(vec![(kbps(1), sizes(&[1])), (kbps(2), sizes(&[1, 2]))])
-                .contains("same number of frames")
-        );
-    }
-
-    #[test]
-    fn a_synthetic_scene_has_its_rates_and_correlation() {
-        let (rates, scene) =
-            ([kbps(150), kbps(1500)], SyntheticScene { frames: 20_000, ..Default::default() });
-        let ladder =
-            TraceLadder::synthetic(FrameRate::HZ_30, &rates, scene, &mut StdRng::seed_from_u64(3)).unwrap();
-        for rate in rates {
-            let mean = rate.as_bps() as f64 / 240.0;
-            let sizes: Vec<f64> =
-                (0..ladder.frames()).map(|n| ladder.size(rate, n).as_bytes() as f64 / mean).collect();
-            assert!((sizes[0] - 6.0).abs() < 0.01);
-            let average = |part: &[f64]| part.iter().sum::<f64>() / part.len() as f64;
-            assert!((average(&sizes[..20]) - 1.0).abs() < 1e-3 && (average(&sizes[20..]) - 1.0).abs() < 1e-3);
-            let logs: Vec<f64> = sizes[20..].iter().map(|size| size.ln()).collect();
-            let middle = average(&logs);
-            let variance = logs.iter().map(|x| (x - middle).powi(2)).sum::<f64>() / logs.len() as f64;
-            let together = logs.windows(2).map(|pair| (pair[0] - middle) * (pair[1] - middle)).sum::<f64>();
-            let memory = together / logs.len() as f64 / variance;
-            assert!((variance.sqrt() - 0.2).abs() < 0.02, "spread {}", variance.sqrt());
-            assert!((memory - 0.9).abs() < 0.02, "memory {memory}");
+    fn invalid_ladders_and_scenes_are_rejected() {
+        let rung = |rate, bytes: &[u64]| (kbps(rate), sizes(bytes));
+        for (rungs, reason) in [
+            (vec![], "no rungs"),
+            (vec![rung(1, &[])], "no frames"),
+            (vec![rung(0, &[1])], "zero"),
+            (vec![rung(2, &[1]), rung(2, &[1])], "ascend"),
+            (vec![rung(1, &[1]), rung(2, &[1, 2])], "same number of frames"),
+        ] {
+            let message = TraceLadder::new(FrameRate::HZ_25, rungs).unwrap_err().to_string();
+            assert!(message.contains(reason), "{message}");
         }
-    }
-
-    #[test]
-    fn invalid_scenes_are_rejected() {
         let base = SyntheticScene::default();
         for scene in [
             SyntheticScene { frames: 20, ..base },
@@ -275,10 +250,29 @@ mod tests {
             SyntheticScene { spread: f64::NAN, ..base },
         ] {
             let mut rng = StdRng::seed_from_u64(1);
-            assert!(
-                TraceLadder::synthetic(FrameRate::HZ_30, &[kbps(150)], scene, &mut rng).is_err(),
-                "{scene:?}"
-            );
+            let ladder = TraceLadder::synthetic(FrameRate::HZ_30, &[kbps(150)], scene, &mut rng);
+            assert!(ladder.is_err(), "{scene:?}");
+        }
+    }
+
+    #[test]
+    fn a_synthetic_scene_has_its_rates_and_correlation() {
+        let (rates, scene) =
+            ([kbps(150), kbps(1500)], SyntheticScene { frames: 20_000, ..Default::default() });
+        let ladder =
+            TraceLadder::synthetic(FrameRate::HZ_30, &rates, scene, &mut StdRng::seed_from_u64(3)).unwrap();
+        for rate in rates {
+            let frame = rate.as_bps() as f64 / 240.0;
+            let sizes: Vec<f64> =
+                (0..ladder.frames()).map(|n| ladder.size(rate, n).as_bytes() as f64 / frame).collect();
+            assert!((sizes[0] - 6.0).abs() < 0.01);
+            assert!((mean(&sizes[..20]) - 1.0).abs() < 1e-3 && (mean(&sizes[20..]) - 1.0).abs() < 1e-3);
+            let logs: Vec<f64> = sizes[20..].iter().map(|size| size.ln()).collect();
+            let (middle, variance) = (mean(&logs), variance(&logs));
+            let together = logs.windows(2).map(|pair| (pair[0] - middle) * (pair[1] - middle)).sum::<f64>();
+            let memory = together / logs.len() as f64 / variance;
+            assert!((variance.sqrt() - 0.2).abs() < 0.02, "spread {}", variance.sqrt());
+            assert!((memory - 0.9).abs() < 0.02, "memory {memory}");
         }
     }
 }

@@ -49,12 +49,8 @@ mod tests {
         lag.request(at(60), rate(4));
         let steps: Vec<_> = [99, 100, 159, 160, 999].map(|ms| lag.rate(at(ms)).as_bps()).into();
         assert_eq!(steps, [1, 2, 2, 4, 4]);
-    }
-
-    #[test]
-    fn without_a_lag_a_request_takes_effect_at_once() {
-        let mut lag = Lag::new(TimeDelta::ZERO, DataRate::from_bps(1));
-        lag.request(at(5), DataRate::from_bps(2));
-        assert_eq!(lag.rate(at(5)), DataRate::from_bps(2));
+        let mut none = Lag::new(TimeDelta::ZERO, rate(1));
+        none.request(at(5), rate(2));
+        assert_eq!(none.rate(at(5)), rate(2));
     }
 }

@@ -139,7 +139,14 @@ impl Model for Recording {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::MediaSource, *};
+    use super::{
+        super::{
+            MediaSource,
+            tests::{bytes, frames},
+        },
+        *,
+    };
+    use crate::testing::kbps;
 
     const BYTES: [u64; 4] = [30_000, 2_001, 1_000, 6_999];
 
@@ -149,16 +156,6 @@ mod tests {
         RecordedEncoder::new(config, Timestamp::ZERO).unwrap()
     }
 
-    /// The sizes and key frames of the next `count` frames.
-    fn frames(encoder: &mut RecordedEncoder, count: usize) -> (Vec<u64>, Vec<bool>) {
-        let frame = |_| {
-            let due = encoder.next_frame_at().unwrap();
-            let frame = encoder.poll_frame(due).unwrap();
-            (frame.payload.size().as_bytes(), frame.key)
-        };
-        (0..count).map(frame).unzip()
-    }
-
     #[test]
     fn recorded_sizes_are_played_again_and_again() {
         let mut encoder = encoder(None);
@@ -166,37 +163,29 @@ mod tests {
         assert_eq!(encoder.limits(), RateRange::fixed(DataRate::from_bps(2_000_000)));
         encoder.set_target(Timestamp::ZERO, DataRate::from_bps(100_000));
         encoder.request_key_frame(Timestamp::ZERO);
-        let (sizes, keys) = frames(&mut encoder, 9);
-        assert_eq!(sizes, [&BYTES[..], &BYTES, &BYTES[..1]].concat());
-        assert_eq!(keys.iter().filter(|key| **key).count(), 1);
-        assert!(keys[0]);
+        let played = frames(&mut encoder, 9);
+        assert_eq!(bytes(&played), [&BYTES[..], &BYTES, &BYTES[..1]].concat());
+        assert!(played[0].key && !played[1..].iter().any(|frame| frame.key));
         assert_eq!(encoder.next_frame_at(), Some(Timestamp::from_nanos(360_000_000)));
     }
 
     #[test]
     fn sizes_follow_the_target_and_keep_their_relation() {
-        let rate = DataRate::from_bps;
-        let limits = RateRange::new(rate(200_000), rate(3_000_000)).unwrap();
-        let mut encoder = encoder(Some((limits, rate(100_000))));
-        assert_eq!(encoder.target(), rate(200_000));
-        encoder.set_target(Timestamp::ZERO, rate(700_000));
-        let (sizes, _) = frames(&mut encoder, 400);
+        let adapts = |max, start| Some((RateRange::new(kbps(200), kbps(max)).unwrap(), kbps(start)));
+        let mut three = encoder(adapts(3000, 100));
+        assert_eq!(three.target(), kbps(200));
+        three.set_target(Timestamp::ZERO, kbps(700));
+        let sizes = bytes(&frames(&mut three, 400));
         // 0.35 of the recorded ones; the sum to the byte.
         assert_eq!(sizes[..3], [10_500, 700, 350]);
         let sum: u64 = sizes.iter().sum();
         assert!((1_399_999..=1_400_000).contains(&sum), "{sum}");
         // A new target holds from the next frame on, within the limits.
-        encoder.set_target(Timestamp::ZERO, rate(9_000_000));
-        assert_eq!(frames(&mut encoder, 1).0, [45_000]);
-    }
-
-    #[test]
-    fn scaled_frames_keep_to_the_bounds() {
-        let rate = DataRate::from_bps;
-        let limits = RateRange::new(rate(200_000), rate(1_000_000_000)).unwrap();
-        let mut encoder = encoder(Some((limits, rate(400_000_000))));
+        three.set_target(Timestamp::ZERO, kbps(9000));
+        assert_eq!(bytes(&frames(&mut three, 1)), [45_000]);
         // 200 times the recorded ones, of which the first and the last would have 6 and 1.4 MB.
-        assert_eq!(frames(&mut encoder, 5).0, [1_000_000, 400_201, 200_000, 1_000_000, 1_000_000]);
+        let sizes = bytes(&frames(&mut encoder(adapts(1_000_000, 400_000)), 5));
+        assert_eq!(sizes, [1_000_000, 400_201, 200_000, 1_000_000, 1_000_000]);
     }
 
     #[test]

@@ -44,12 +44,15 @@ impl Steady for Deviations {
 
 #[cfg(test)]
 mod tests {
-    use giusto_session::media::Frame;
     use giusto_units::DataSize;
     use rand::{SeedableRng, rngs::StdRng};
 
-    use super::super::{BurstSize, Meanwhile, MediaSource};
+    use super::super::{
+        BurstSize, Meanwhile, MediaSource,
+        tests::{bytes, frames},
+    };
     use super::*;
+    use crate::testing::{at, mean, variance};
 
     fn encoder(config: StatisticalConfig) -> StatisticalEncoder<StdRng> {
         StatisticalEncoder::new(config, Timestamp::ZERO, StdRng::seed_from_u64(5)).unwrap()
@@ -59,13 +62,8 @@ mod tests {
         StatisticalConfig { start_rate: DataRate::from_bps(1_000_000), ..StatisticalConfig::default() }
     }
 
-    fn frames(encoder: &mut StatisticalEncoder<StdRng>, count: usize) -> Vec<Frame> {
-        let next = || encoder.poll_frame(encoder.next_frame_at()?);
-        std::iter::from_fn(next).take(count).collect()
-    }
-
-    fn bytes(frames: &[Frame]) -> Vec<u64> {
-        frames.iter().map(|frame| frame.payload.size().as_bytes()).collect()
+    fn without_noise() -> StatisticalConfig {
+        StatisticalConfig { size_scale: 0.0, interval_scale: 0.0, ..at_a_megabit() }
     }
 
     #[test]
@@ -83,14 +81,11 @@ mod tests {
 
     #[test]
     fn only_an_abrupt_change_starts_a_transient() {
-        let config = StatisticalConfig { size_scale: 0.0, interval_scale: 0.0, ..at_a_megabit() };
-        let mut encoder = encoder(config);
+        let mut encoder = encoder(without_noise());
         frames(&mut encoder, 30);
-        let now = Timestamp::from_nanos(990_000_000);
-        encoder.set_target(now, DataRate::from_bps(1_080_000));
+        encoder.set_target(at(990), DataRate::from_bps(1_080_000));
         assert_eq!(bytes(&frames(&mut encoder, 12)), [4500; 12]);
-        let now = Timestamp::from_nanos(1_390_000_000);
-        encoder.set_target(now, DataRate::from_bps(540_000)); // 2250 bytes: eight are 18 000
+        encoder.set_target(at(1390), DataRate::from_bps(540_000)); // 2250 bytes: eight are 18 000
         let sizes = bytes(&frames(&mut encoder, 10));
         assert_eq!(sizes[0], 13_500);
         assert!(sizes[1..8].iter().all(|size| (642..=643).contains(size)), "{sizes:?}"); // 4500 / 7
@@ -101,17 +96,11 @@ mod tests {
     #[test]
     fn a_second_request_takes_effect_after_the_latency() {
         for (meanwhile, expected) in [(Meanwhile::Remembered, 2250), (Meanwhile::Ignored, 4500)] {
-            let config = StatisticalConfig {
-                size_scale: 0.0,
-                interval_scale: 0.0,
-                abrupt_change: 10.0,
-                meanwhile,
-                ..at_a_megabit()
-            };
-            let mut encoder = encoder(config);
+            let mut encoder =
+                encoder(StatisticalConfig { abrupt_change: 10.0, meanwhile, ..without_noise() });
             frames(&mut encoder, 30); // the next one is due at 1 s
-            encoder.set_target(Timestamp::from_nanos(1_000_000_000), DataRate::from_bps(1_080_000));
-            encoder.set_target(Timestamp::from_nanos(1_010_000_000), DataRate::from_bps(540_000));
+            encoder.set_target(at(1000), DataRate::from_bps(1_080_000));
+            encoder.set_target(at(1010), DataRate::from_bps(540_000));
             assert_eq!(encoder.target(), DataRate::from_bps(540_000));
             // frames at 1.000, 1.033, … 1.167 s are before 1.2 s; the one at 1.2 s is not
             assert_eq!(bytes(&frames(&mut encoder, 6)), [4500; 6]);
@@ -132,28 +121,6 @@ mod tests {
     }
 
     #[test]
-    fn steady_state_deviations_match_the_example() {
-        const FRAMES: usize = 100_000;
-        let mut encoder = encoder(at_a_megabit());
-        frames(&mut encoder, 8);
-        let frames = frames(&mut encoder, FRAMES);
-        let sizes: Vec<f64> =
-            frames.iter().map(|frame| frame.payload.size().as_bytes() as f64 / (1e6 / 240.0) - 1.0).collect();
-        let intervals: Vec<f64> = frames
-            .windows(2)
-            .map(|pair| (pair[1].captured - pair[0].captured).as_seconds() * 30.0 - 1.0)
-            .collect();
-        for (what, deviations) in [("sizes", sizes), ("intervals", intervals)] {
-            let count = deviations.len() as f64;
-            let mean = deviations.iter().sum::<f64>() / count;
-            let variance = deviations.iter().map(|x| x * x).sum::<f64>() / count;
-            // Laplacian of scale 0.15: variance 2 · 0.15² = 0.045, which the limit at 0.99 reduces by 1.03 %
-            assert!(mean.abs() < 5.0 * (0.045 / count).sqrt(), "{what}: mean {mean}");
-            assert!((variance / (0.045 * 0.9897) - 1.0).abs() < 0.03, "{what}: variance {variance}");
-        }
-    }
-
-    #[test]
     fn the_rate_of_one_second_deviates_by_5_6_percent() {
         let mut encoder = encoder(at_a_megabit());
         frames(&mut encoder, 100);
@@ -164,55 +131,29 @@ mod tests {
             }
         }
         let seconds = &bits[10..];
-        let mean = seconds.iter().sum::<f64>() / seconds.len() as f64;
-        let variance = seconds.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / seconds.len() as f64;
         // Renewal theory: thirty independent sizes and intervals with a variance of 0.0445 each, and the whole number of
         // frames in a second (1/6): (0.0445 · 30 + 0.0445 · 30 + 1/6) / 30² = 0.0561²
-        assert!((variance.sqrt() / 0.0561 - 1.0).abs() < 0.05, "{}", variance.sqrt());
-    }
-
-    #[test]
-    fn interrupted_transients_do_not_raise_the_rate() {
-        let config =
-            StatisticalConfig { size_scale: 0.0, interval_scale: 0.0, ..StatisticalConfig::default() };
-        let mut encoder = encoder(config);
-        let mut total = 0;
-        for n in 0..500 {
-            // 200 ms are six frames of a transient of eight
-            let target = if n % 2 == 0 { 1_200_000 } else { 300_000 };
-            encoder.set_target(Timestamp::from_nanos(n * 200_000_000), DataRate::from_bps(target));
-            total += bytes(&frames(&mut encoder, 6)).iter().sum::<u64>();
-        }
-        let rate = total as f64 * 8.0 / 100.0;
-        assert!((rate / 750_000.0 - 1.0).abs() < 0.01, "{rate}");
+        let deviation = variance(seconds).sqrt();
+        assert!((deviation / 0.0561 - 1.0).abs() < 0.05, "{deviation} of {}", mean(seconds));
     }
 
     #[test]
     fn parameters_out_of_range_are_rejected() {
-        let rejected = |config| {
-            StatisticalEncoder::new(config, Timestamp::ZERO, StdRng::seed_from_u64(1))
-                .unwrap_err()
-                .to_string()
-        };
-        let base = StatisticalConfig::default();
-        let table = [
+        let table: [(fn(&mut StatisticalConfig), &str); 5] = [
+            (|config| config.size_scale = -0.1, "scale of frame sizes must be 0 to 1, found -0.1"),
+            (|config| config.interval_scale = f64::NAN, "scale of frame intervals must be 0 to 1, found NaN"),
+            (|config| config.burst_frames = 0, "frames per burst must be 1 to 1000, found 0"),
             (
-                StatisticalConfig { size_scale: -0.1, ..base },
-                "scale of frame sizes must be 0 to 1, found -0.1",
-            ),
-            (
-                StatisticalConfig { interval_scale: f64::NAN, ..base },
-                "scale of frame intervals must be 0 to 1, found NaN",
-            ),
-            (StatisticalConfig { burst_frames: 0, ..base }, "frames per burst must be 1 to 1000, found 0"),
-            (
-                StatisticalConfig { burst_size: BurstSize::Frames(0.5), ..base },
+                |config| config.burst_size = BurstSize::Frames(0.5),
                 "burst in mean frames must be 1 to 1000, found 0.5",
             ),
-            (StatisticalConfig { abrupt_change: -1.0, ..base }, "abrupt change must be at least 0, found -1"),
+            (|config| config.abrupt_change = -1.0, "abrupt change must be at least 0, found -1"),
         ];
-        for (config, start) in table {
-            let message = rejected(config);
+        for (change, start) in table {
+            let mut config = StatisticalConfig::default();
+            change(&mut config);
+            let random = StdRng::seed_from_u64(1);
+            let message = StatisticalEncoder::new(config, Timestamp::ZERO, random).unwrap_err().to_string();
             assert!(message.starts_with(start), "{message}");
         }
     }

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use rand::{SeedableRng, rngs::StdRng};
 
 use super::*;
-use crate::testing::kbps;
+use crate::testing::{at, kbps};
 
 const SOURCES: [&str; 7] = ["cbr", "audio", "perfect", "noisy", "statistical", "trace", "hybrid"];
 
@@ -32,12 +32,19 @@ fn source(name: &str, start: Timestamp, seed: u64) -> Box<dyn MediaSource> {
     }
 }
 
+/// The next `count` frames.
+pub(super) fn frames(source: &mut dyn MediaSource, count: usize) -> Vec<Frame> {
+    let next = || source.poll_frame(source.next_frame_at()?);
+    std::iter::from_fn(next).take(count).collect()
+}
+
+pub(super) fn bytes(frames: &[Frame]) -> Vec<u64> {
+    frames.iter().map(|frame| frame.payload.size().as_bytes()).collect()
+}
+
 /// All frames before `end`.
 fn frames_until(source: &mut dyn MediaSource, end: Timestamp) -> Vec<Frame> {
-    let next = || {
-        let due = source.next_frame_at().filter(|due| *due < end)?;
-        source.poll_frame(due)
-    };
+    let next = || source.poll_frame(source.next_frame_at().filter(|due| *due < end)?);
     std::iter::from_fn(next).collect()
 }
 
@@ -53,15 +60,9 @@ fn the_long_run_mean_is_within_1_percent_of_the_target() {
             let mut source = source(name, Timestamp::ZERO, 17);
             source.set_target(Timestamp::ZERO, kbps(target));
             let target = source.target().as_bps() as f64;
-            let warm = Timestamp::from_nanos(2_000_000_000);
-            frames_until(&mut *source, warm);
-            let time = TimeDelta::from_seconds(600);
-            let rate = rate_of(&frames_until(&mut *source, warm + time), time);
-            assert!(
-                (rate / target - 1.0).abs() < 0.01,
-                "{name} at {target}: {rate} ({:+.3} %)",
-                (rate / target - 1.0) * 100.0
-            );
+            frames_until(&mut *source, at(2000));
+            let rate = rate_of(&frames_until(&mut *source, at(602_000)), TimeDelta::from_seconds(600));
+            assert!((rate / target - 1.0).abs() < 0.01, "{name} at {target}: {rate}");
         }
     }
 }
@@ -75,19 +76,14 @@ fn a_new_target_is_reached_within_half_a_second() {
             for seed in 0..RUNS {
                 let mut source = source(name, Timestamp::ZERO, seed);
                 source.set_target(Timestamp::ZERO, kbps(from));
-                let step = Timestamp::from_nanos(4_000_000_000);
-                let before = frames_until(&mut *source, step);
-                let before: Vec<_> = before
-                    .into_iter()
-                    .filter(|frame| frame.captured >= step - TimeDelta::from_seconds(2))
-                    .collect();
-                source.set_target(step, kbps(to));
-                let settled = step + TimeDelta::from_millis(500);
-                frames_until(&mut *source, settled);
-                let after = frames_until(&mut *source, settled + TimeDelta::from_seconds(2));
-                let time = TimeDelta::from_seconds(2);
-                sum[0] += rate_of(&before, time) / RUNS as f64;
-                sum[1] += rate_of(&after, time) / RUNS as f64;
+                frames_until(&mut *source, at(2000));
+                let before = frames_until(&mut *source, at(4000));
+                source.set_target(at(4000), kbps(to));
+                frames_until(&mut *source, at(4500));
+                let after = frames_until(&mut *source, at(6500));
+                for (sum, frames) in sum.iter_mut().zip([before, after]) {
+                    *sum += rate_of(&frames, TimeDelta::from_seconds(2)) / RUNS as f64;
+                }
             }
             for (rate, target) in sum.into_iter().zip([from, to]) {
                 // In one run, two seconds of a synthetic trace deviate by some 12 %, the mean of a thousand
@@ -102,9 +98,7 @@ fn a_new_target_is_reached_within_half_a_second() {
 #[test]
 fn the_seed_determines_the_frames() {
     for name in ["noisy", "statistical", "trace", "hybrid"] {
-        let run = |seed| {
-            frames_until(&mut *source(name, Timestamp::ZERO, seed), Timestamp::from_nanos(10_000_000_000))
-        };
+        let run = |seed| frames_until(&mut *source(name, Timestamp::ZERO, seed), at(10_000));
         assert_eq!(run(1), run(1), "{name}");
         assert_ne!(run(1), run(2), "{name}");
     }
@@ -114,7 +108,7 @@ fn the_seed_determines_the_frames() {
 fn a_paused_source_resumes_with_a_key_frame() {
     for name in SOURCES {
         let mut source = source(name, Timestamp::ZERO, 1);
-        let (pause, resume) = (Timestamp::from_nanos(3_000_000_000), Timestamp::from_nanos(9_000_000_000));
+        let (pause, resume) = (at(3000), at(9000));
         let before = frames_until(&mut *source, pause);
         source.set_paused(pause, true);
         assert_eq!((source.next_frame_at(), source.poll_frame(resume)), (None, None), "{name}");

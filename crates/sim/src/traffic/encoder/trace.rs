@@ -82,7 +82,7 @@ impl Model for Player {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{FrameRate, MediaSource};
+    use super::super::{FrameRate, MediaSource, tests};
     use super::*;
 
     fn encoder(skip_frames: usize) -> TraceEncoder {
@@ -95,11 +95,8 @@ mod tests {
     }
 
     fn frames(encoder: &mut TraceEncoder, count: usize) -> Vec<(u64, bool)> {
-        let next = || encoder.poll_frame(encoder.next_frame_at()?);
-        std::iter::from_fn(next)
-            .take(count)
-            .map(|frame| (frame.payload.size().as_bytes(), frame.key))
-            .collect()
+        let frames = tests::frames(encoder, count);
+        frames.iter().map(|frame| (frame.payload.size().as_bytes(), frame.key)).collect()
     }
 
     #[test]

@@ -110,7 +110,7 @@ impl Application {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random;
+    use crate::{random, testing::mean};
 
     #[test]
     fn sizes_are_uniform_and_idle_times_exponential() {
@@ -121,15 +121,10 @@ mod tests {
         let below = |limit: f64| sizes.iter().filter(|&&size| size < limit).count() as f64 / f64::from(count);
         assert!((below(35_000.0) - 0.25).abs() < 0.02 && (below(45_000.0) - 0.75).abs() < 0.02);
         let idle: Vec<f64> = (0..count).map(|_| slot.next_idle().unwrap().as_seconds()).collect();
-        let mean = idle.iter().sum::<f64>() / f64::from(count);
         // Four standard errors, each 10 / sqrt(20,000) s.
-        assert!((mean - 10.0).abs() < 0.3, "{mean}");
+        assert!((mean(&idle) - 10.0).abs() < 0.3, "{}", mean(&idle));
         let above_mean = idle.iter().filter(|&&time| time > 10.0).count() as f64 / f64::from(count);
         assert!((above_mean - (-1_f64).exp()).abs() < 0.014, "{above_mean}");
-    }
-
-    #[test]
-    fn a_source_that_starts_off_idles_first() {
         let draw = || random::stream(7, "slot");
         assert_eq!(Application::ShortFlows(ShortFlows::starting_on(draw())).initial_idle(), TimeDelta::ZERO);
         assert!(Application::ShortFlows(ShortFlows::starting_off(draw())).initial_idle() > TimeDelta::ZERO);

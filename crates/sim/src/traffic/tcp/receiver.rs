@@ -317,8 +317,6 @@ mod tests {
 
     use super::*;
 
-    const MS: i64 = 1_000_000;
-
     /// A receiver with an open connection. Segments have 1000 bytes, times are in ms.
     struct Bench(Receiver);
 
@@ -337,27 +335,22 @@ mod tests {
         }
 
         fn data(&mut self, at: i64, number: u64) -> Vec<Segment> {
-            let flags = Flags::ACK.with(Flags::TIMESTAMPS);
-            let stamp = time(at - 10);
-            let sequence = 1000 * number;
-            self.give(
-                at,
-                Segment { sequence, length: 1000, connection: 1, stamp, flags, ..Segment::default() },
-            )
+            let (sequence, flags) = (1000 * number, Flags::ACK.with(Flags::TIMESTAMPS));
+            let segment = Segment { sequence, length: 1000, connection: 1, flags, ..Segment::default() };
+            self.give(at, Segment { stamp: time(at - 10), ..segment })
         }
 
         fn answers(&mut self, at: i64) -> Vec<Segment> {
-            std::iter::from_fn(|| self.0.poll_transmit(time(at)))
-                .map(|transmit| match transmit.body {
-                    Body::Tcp(segment) => segment,
-                    _ => panic!("no segment"),
-                })
-                .collect()
+            let segment = |transmit: Transmit| match transmit.body {
+                Body::Tcp(segment) => segment,
+                _ => panic!("no segment"),
+            };
+            std::iter::from_fn(|| self.0.poll_transmit(time(at)).map(segment)).collect()
         }
     }
 
     fn time(ms: i64) -> Timestamp {
-        Timestamp::ZERO + TimeDelta::from_nanos(ms * MS)
+        Timestamp::ZERO + TimeDelta::from_millis(ms)
     }
 
     #[test]
@@ -411,16 +404,9 @@ mod tests {
         let mut bench = Bench::new();
         assert!(bench.data(20, 0).is_empty());
         assert_eq!(bench.data(25, 1)[0].echo, time(10));
-        assert_eq!(
-            bench.data(30, 3)[0].echo,
-            time(10),
-            "case (B): an out-of-order segment does not change the echo"
-        );
-        assert_eq!(
-            bench.data(40, 2)[0].echo,
-            time(30),
-            "case (C): the segment that fills the gap changes it"
-        );
+        // Case (B): an out-of-order segment does not change the echo. Case (C): the one that fills the gap does.
+        assert_eq!(bench.data(30, 3)[0].echo, time(10));
+        assert_eq!(bench.data(40, 2)[0].echo, time(30));
     }
 
     #[test]

@@ -158,24 +158,15 @@ mod tests {
     #[test]
     fn back_off_doubles_the_timeout_up_to_a_minute() {
         let mut rto = RtoEstimator::new(RtoFloor::RFC_6298);
-        let timeouts: Vec<_> = (0..8)
-            .map(|_| {
-                rto.back_off();
-                rto.timeout().as_seconds()
-            })
-            .collect();
-        assert_eq!(timeouts, [2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0, 60.0]);
-        rto.on_sample(ms(100));
-        assert_eq!(rto.timeout(), ms(1000));
-    }
-
-    #[test]
-    fn a_syn_timeout_without_samples_sets_three_seconds() {
-        let mut rto = RtoEstimator::new(RtoFloor::RFC_6298);
-        rto.back_off();
+        for seconds in [2, 4, 8, 16, 32, 60, 60, 60] {
+            rto.back_off();
+            assert_eq!(rto.timeout(), TimeDelta::from_seconds(seconds));
+        }
+        // Without a sample a timeout of the SYN leaves three seconds.
         rto.on_handshake_after_timeout();
         assert_eq!(rto.timeout(), ms(3000));
         rto.on_sample(ms(100));
+        assert_eq!(rto.timeout(), ms(1000));
         rto.on_handshake_after_timeout();
         assert_eq!(rto.timeout(), ms(1000));
     }

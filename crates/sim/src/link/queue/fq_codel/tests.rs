@@ -168,14 +168,3 @@ fn the_salt_decides_which_flows_share_a_queue() {
     let share = alone as f64 / (500.0 * 100.0);
     assert!((share - 0.9078).abs() < 0.006, "{share}");
 }
-
-#[test]
-fn rejects_invalid_configurations() {
-    let rejected = |config| FqCodel::new(config, random::stream(1, "")).unwrap_err().to_string();
-    let config = FqCodelConfig { queues: 0, ..Default::default() };
-    assert_eq!(rejected(config), "FQ-CoDel: queues must be from 1 to 65536, found 0");
-    let config = FqCodelConfig { quantum: DataSize::ZERO, ..Default::default() };
-    assert_eq!(rejected(config), "FQ-CoDel: quantum must be above 0 B, found 0 B");
-    let config = FqCodelConfig { limit: 0, ..Default::default() };
-    assert_eq!(rejected(config), "FQ-CoDel: limit must be from 1 to 4294967292 packets, found 0");
-}

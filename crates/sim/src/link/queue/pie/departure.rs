@@ -58,7 +58,7 @@ impl DepartureRate {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::link::queue::tests::at_micros;
+    use crate::{link::queue::tests::at_micros, testing::close};
 
     #[test]
     fn a_measurement_has_a_weight_of_one_quarter() {
@@ -71,27 +71,20 @@ mod tests {
             }
             rate.delay_of(queued)
         };
-        rate_is(leave([0, 10, 20, 30]), 0.0);
-        rate_is(leave([40, 50, 60, 70]), 2.0 * 0.040);
-        rate_is(leave([80, 90, 100, 140]), 2.0 * 0.040);
+        close(leave([0, 10, 20, 30]), 0.0);
+        close(leave([40, 50, 60, 70]), 2.0 * 0.040);
+        close(leave([80, 90, 100, 140]), 2.0 * 0.040);
         // 40 ms, then 80 ms: 0.25 · 80 + 0.75 · 40 = 50 ms for 2^14 B, and twice that for the queue of 2^15 B.
-        rate_is(leave([160, 170, 180, 190]), 2.0 * 0.050);
-    }
-
-    fn rate_is(found: f64, expected: f64) {
-        assert!((found - expected).abs() < 1e-12, "{found} {expected}");
+        close(leave([160, 170, 180, 190]), 2.0 * 0.050);
     }
 
     #[test]
     fn a_short_queue_is_not_measured() {
         let mut rate = DepartureRate::new(DataSize::from_bytes(1 << 14));
         for milli in 0..100 {
-            rate.on_departure(
-                at_micros(1000 * milli),
-                DataSize::from_bytes(1500),
-                DataSize::from_bytes((1 << 14) - 1),
-            );
+            let queued = DataSize::from_bytes((1 << 14) - 1);
+            rate.on_departure(at_micros(1000 * milli), DataSize::from_bytes(1500), queued);
         }
-        rate_is(rate.delay_of(DataSize::from_bytes(1 << 14)), 0.0);
+        close(rate.delay_of(DataSize::from_bytes(1 << 14)), 0.0);
     }
 }

@@ -69,11 +69,8 @@ fn updates_match_hand_computed_values() {
         let mut pie = congested(PieConfig::default(), before);
         (pie.law.delay, pie.law.last_delay) = (delay, last);
         pie.law.update(&pie.fifo);
-        assert!(
-            (pie.law.probability - after).abs() < 1e-15,
-            "{before} {delay} {last}: {}",
-            pie.law.probability
-        );
+        let found = pie.law.probability;
+        assert!((found - after).abs() < 1e-15, "{before} {delay} {last}: {found}");
         assert!((pie.law.last_delay - delay).abs() < 1e-15);
     }
 }
@@ -167,28 +164,20 @@ fn derandomised_signals_are_spaced_apart() {
 
 #[test]
 fn a_short_queue_or_delay_is_not_signalled() {
-    let signals = |change: fn(&mut Pie)| {
+    let signals = |change: &dyn Fn(&mut Pie)| {
         let mut pie = congested(PieConfig { derandomise: false, ..Default::default() }, 0.19);
         change(&mut pie);
         (0..100).filter(|_| pie.law.draws_signal(&pie.fifo)).count()
     };
-    assert!((8..=32).contains(&signals(|_| ())));
+    assert!((8..=32).contains(&signals(&|_| ())));
     // No signal below half of the target while the probability is below 0.2.
-    assert_eq!(signals(|pie| pie.law.last_delay = 0.007_4), 0);
-    assert!(signals(|pie| pie.law.last_delay = 0.007_6) > 0);
-    assert!(signals(|pie| (pie.law.last_delay, pie.law.probability) = (0.007_4, 0.2)) > 0);
+    assert_eq!(signals(&|pie| pie.law.last_delay = 0.007_4), 0);
+    assert!(signals(&|pie| pie.law.last_delay = 0.007_6) > 0);
+    assert!(signals(&|pie| (pie.law.last_delay, pie.law.probability) = (0.007_4, 0.2)) > 0);
     // No signal with at most twice 1024 B queued.
-    assert_eq!(
-        signals(|pie| while pie.fifo.len() > 2 {
-            pie.fifo.pop();
-        }),
-        0
-    );
-    assert!(
-        signals(|pie| while pie.fifo.len() > 3 {
-            pie.fifo.pop();
-        }) > 0
-    );
+    let with_packets =
+        |count| signals(&|pie: &mut Pie| while pie.fifo.len() > count && pie.fifo.pop().is_some() {});
+    assert!(with_packets(2) == 0 && with_packets(3) > 0);
 }
 
 #[test]
@@ -203,16 +192,4 @@ fn inactive_until_the_queue_is_long() {
     while pie.dequeue(at_micros(10), &mut Vec::new()).is_some() {}
     pie.enqueue(at_micros(20), packet(0, 0, 1000, Ecn::NotEct), &mut Vec::new());
     assert!(!pie.law.is_active);
-}
-
-#[test]
-fn rejects_invalid_configurations() {
-    let rejected = |config| Pie::new(config, random::stream(1, "")).unwrap_err().to_string();
-    let config = PieConfig { alpha: f64::NAN, ..Default::default() };
-    assert_eq!(rejected(config), "PIE: alpha must be from 0 to 1e9 Hz, found NaN Hz");
-    let config = PieConfig { mark_threshold: 1.5, ..Default::default() };
-    assert_eq!(rejected(config), "PIE: mark_threshold must be from 0 to 1, found 1.5");
-    let latency = LatencyEstimate::DepartureRate { threshold: DataSize::ZERO };
-    let config = PieConfig { latency, ..Default::default() };
-    assert_eq!(rejected(config), "PIE: latency threshold must be from 1 to 65536 B, found 0");
 }

@@ -37,20 +37,23 @@ mod tests {
     use giusto_units::Timestamp;
 
     use super::*;
-    use crate::traffic::tcp::control::{Acknowledgment, ConnectionStart};
+    use crate::{
+        testing::START,
+        traffic::tcp::control::{Acknowledgment, ConnectionStart},
+    };
+
+    /// The loss-based controls, each with the threshold that a window of 20,000 gets.
+    fn controls(start: ConnectionStart) -> [(Box<dyn CongestionControl>, u64); 2] {
+        [(Algorithm::NewReno, 10_000), (Algorithm::Cubic, 14_000)].map(|(algorithm, threshold)| {
+            let mut control = algorithm.build(crate::random::stream(1, "tcp"));
+            control.on_start(start);
+            (control, threshold)
+        })
+    }
 
     #[test]
     fn slow_start_adds_acknowledged_bytes_up_to_its_limit() {
-        for algorithm in [Algorithm::NewReno, Algorithm::Cubic] {
-            let mut control = algorithm.build(crate::random::stream(1, "tcp"));
-            let start = ConnectionStart {
-                segment: 1000,
-                window: 10_000,
-                threshold: u64::MAX,
-                slow_start_limit: 2,
-                hystart: false,
-            };
-            control.on_start(start);
+        for (mut control, _) in controls(ConnectionStart { slow_start_limit: 2, ..START }) {
             let ack = |bytes| Acknowledgment { bytes, window_limited: true, ..Acknowledgment::default() };
             let now = Timestamp::ZERO;
             control.on_ack(now, ack(1000));
@@ -67,34 +70,14 @@ mod tests {
     }
 
     #[test]
-    fn a_repeated_timeout_keeps_the_threshold() {
-        for (algorithm, threshold) in [(Algorithm::NewReno, 10_000), (Algorithm::Cubic, 14_000)] {
-            let mut control = algorithm.build(crate::random::stream(1, "tcp"));
-            control.on_start(ConnectionStart {
-                segment: 1000,
-                window: 20_000,
-                threshold: u64::MAX,
-                slow_start_limit: 1,
-                hystart: false,
-            });
-            control.on_timeout(Timestamp::ZERO, 20_000, false);
-            assert_eq!(control.threshold(), threshold);
-            control.on_timeout(Timestamp::ZERO, 1000, true);
-            assert_eq!(control.threshold(), threshold);
-        }
-    }
-
-    #[test]
     fn threshold_and_window_have_lower_bounds() {
-        for algorithm in [Algorithm::NewReno, Algorithm::Cubic] {
-            let mut control = algorithm.build(crate::random::stream(1, "tcp"));
-            control.on_start(ConnectionStart {
-                segment: 1000,
-                window: 2000,
-                threshold: u64::MAX,
-                slow_start_limit: 1,
-                hystart: false,
-            });
+        for (mut control, threshold) in controls(ConnectionStart { window: 20_000, ..START }) {
+            for (flight, is_repeated) in [(20_000, false), (1000, true)] {
+                control.on_timeout(Timestamp::ZERO, flight, is_repeated);
+                assert_eq!(control.threshold(), threshold, "a repeated timeout keeps it");
+            }
+        }
+        for (mut control, _) in controls(ConnectionStart { window: 2000, ..START }) {
             for _ in 0..5 {
                 control.on_congestion(Timestamp::ZERO, 500);
                 assert_eq!((control.threshold(), control.window()), (2000, 2000));

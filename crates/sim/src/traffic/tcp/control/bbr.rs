@@ -548,7 +548,7 @@ impl CongestionControl for Bbr {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random;
+    use crate::{random, testing::START};
 
     /// `NoteLoss`: the first loss of a round begins the round after which the bounds fall.
     #[test]
@@ -585,12 +585,4 @@ mod tests {
         assert!(acked(&mut bbr, 9000, 12_000).is_infinite());
         assert!((acked(&mut bbr, 10_000, 13_000) - 100e3).abs() < 1.0, "{}", bbr.low_rate);
     }
-
-    const START: ConnectionStart = ConnectionStart {
-        segment: 1000,
-        window: 10_000,
-        threshold: u64::MAX,
-        slow_start_limit: 1,
-        hystart: false,
-    };
 }

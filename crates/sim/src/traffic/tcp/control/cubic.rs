@@ -227,34 +227,32 @@ impl CongestionControl for Cubic {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{START, close};
 
     const RTT: TimeDelta = TimeDelta::from_millis(100);
 
+    fn ack() -> Acknowledgment {
+        Acknowledgment { bytes: 1000, window_limited: true, smoothed_rtt: RTT, ..Acknowledgment::default() }
+    }
+
+    /// A control after a congestion event with this window.
+    fn reduced(window: u64) -> Cubic {
+        let mut control = Cubic::new();
+        control.on_start(ConnectionStart { window, threshold: window, ..START });
+        control.on_congestion(Timestamp::ZERO, window);
+        control
+    }
+
     /// The window in the `seconds` after a congestion event with a window of `segments`, one value per RTT.
     fn after_congestion(segments: u64, seconds: i64) -> Vec<f64> {
-        let mut control = Cubic::new();
-        let window = 1000 * segments;
-        control.on_start(ConnectionStart {
-            segment: 1000,
-            window,
-            threshold: window,
-            slow_start_limit: 2,
-            hystart: false,
-        });
-        control.on_congestion(Timestamp::ZERO, window);
+        let mut control = reduced(1000 * segments);
         let mut now = Timestamp::ZERO;
         (0..10 * seconds)
             .map(|_| {
                 let acknowledgements = control.window() / 1000;
                 for n in 0..acknowledgements as i64 {
                     let spread = RTT.as_nanos() * n / acknowledgements as i64;
-                    let ack = Acknowledgment {
-                        bytes: 1000,
-                        window_limited: true,
-                        smoothed_rtt: RTT,
-                        ..Acknowledgment::default()
-                    };
-                    control.on_ack(now + TimeDelta::from_nanos(spread), ack);
+                    control.on_ack(now + TimeDelta::from_nanos(spread), ack());
                 }
                 now += RTT;
                 control.window
@@ -284,42 +282,22 @@ mod tests {
 
     #[test]
     fn fast_convergence_lowers_the_plateau() {
-        let mut control = Cubic::new();
-        control.on_start(ConnectionStart {
-            segment: 1000,
-            window: 100_000,
-            threshold: 1,
-            slow_start_limit: 2,
-            hystart: false,
-        });
-        control.on_congestion(Timestamp::ZERO, 100_000);
-        assert!((control.plateau - 100.0).abs() < 1e-9 && control.window() == 70_000);
+        let mut control = reduced(100_000);
+        close(control.plateau, 100.0);
+        assert_eq!(control.window(), 70_000);
         control.on_congestion(Timestamp::ZERO, 70_000);
-        assert!((control.plateau - 70.0 * 0.85).abs() < 1e-9 && control.window() == 49_000);
+        close(control.plateau, 70.0 * 0.85);
+        assert_eq!(control.window(), 49_000);
     }
 
     #[test]
     fn application_limited_time_does_not_count() {
         let grown = |window_limited| {
-            let mut control = Cubic::new();
-            control.on_start(ConnectionStart {
-                segment: 1000,
-                window: 100_000,
-                threshold: 1,
-                slow_start_limit: 2,
-                hystart: false,
-            });
-            control.on_congestion(Timestamp::ZERO, 100_000);
+            let mut control = reduced(100_000);
             let at = |seconds| Timestamp::ZERO + TimeDelta::from_seconds(seconds);
-            let ack = Acknowledgment {
-                bytes: 1000,
-                window_limited: true,
-                smoothed_rtt: RTT,
-                ..Acknowledgment::default()
-            };
-            control.on_ack(at(0), ack);
-            control.on_ack(at(100), Acknowledgment { window_limited, ..ack });
-            (0..70).for_each(|_| control.on_ack(at(100), ack));
+            control.on_ack(at(0), ack());
+            control.on_ack(at(100), Acknowledgment { window_limited, ..ack() });
+            (0..70).for_each(|_| control.on_ack(at(100), ack()));
             control.window()
         };
         assert!(grown(false) < 73_000, "{}", grown(false));

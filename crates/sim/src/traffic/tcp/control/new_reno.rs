@@ -121,31 +121,3 @@ impl CongestionControl for NewReno {
         self.window = self.window.min(window).max(self.segment);
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn grows_by_a_segment_per_window_and_halves_on_loss() {
-        let mut control = NewReno::new();
-        control.on_start(ConnectionStart {
-            segment: 1000,
-            window: 10_000,
-            threshold: 10_000,
-            slow_start_limit: 2,
-            hystart: false,
-        });
-        let ack = Acknowledgment { bytes: 2000, window_limited: true, ..Acknowledgment::default() };
-        let windows: Vec<_> = (0..11)
-            .map(|_| {
-                control.on_ack(Timestamp::ZERO, ack);
-                control.window() / 1000
-            })
-            .collect();
-        // 10 segments after 5 acknowledgements of two, 11 after 5.5 more.
-        assert_eq!(windows, [10, 10, 10, 10, 11, 11, 11, 11, 11, 11, 12]);
-        control.on_congestion(Timestamp::ZERO, 12_000);
-        assert_eq!((control.window(), control.threshold()), (6000, 6000));
-    }
-}

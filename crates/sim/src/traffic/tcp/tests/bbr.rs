@@ -1,15 +1,10 @@
 //! BBR version 3 from outside.
 
 use super::*;
-use crate::traffic::tcp::Algorithm;
 
 /// 10 Mbit/s with an RTT of 40 ms and a queue of this many bandwidth-delay products of 50 kB.
 fn path(products: u64) -> Path {
-    Path {
-        rate: Some(DataRate::from_bps(10_000_000)),
-        buffer: DataSize::from_bytes(50_000 * products),
-        one_way: ms(20),
-    }
+    Path::bottleneck(10, ms(40), 50_000 * products)
 }
 
 fn settings(algorithm: Algorithm) -> Settings {
@@ -29,11 +24,9 @@ fn bbr_fills_a_link_with_a_short_queue() {
             rtts += network.sender().stats().smoothed_rtt.unwrap().as_millis();
             count += 1;
         }
-        let max = 10e6 / 8.0 * 60.0 * 1448.0 / 1500.0;
-        let utilisation = (network.receiver().stats().delivered - before) as f64 / max;
+        let utilisation = utilisation(network.receiver().stats().delivered - before, 10.0, 60.0);
         let mean = rtts / f64::from(count);
         let stats = network.sender().stats();
-        println!("BBR, {products} BDP: utilisation {utilisation:.4}, mean RTT {mean:.1} ms, {stats:?}");
         assert!((0.93..=1.001).contains(&utilisation), "{products} BDP: {utilisation}");
         // CUBIC would hold up to 840 ms in the longest queue.
         assert!((40.0..60.0).contains(&mean), "{products} BDP: {mean}");
@@ -55,7 +48,6 @@ fn bbr_probes_for_the_rtt_every_5_s() {
         low = if is_low { low + 1 } else { 0 };
         longest = longest.max(low);
     }
-    println!("{probes} probes, the longest {} ms", 10 * longest);
     assert!((10..=13).contains(&probes), "{probes} in 60 s");
     assert!((20..=40).contains(&longest), "{} ms", 10 * longest);
 }
@@ -69,10 +61,9 @@ fn bbr_and_cubic_share_a_link() {
             network = network.with(&settings(algorithm), Application::Unlimited);
         }
         network.run(at(120.0));
-        let shares = [0, 1].map(|n| network.pairs[n].receiver.stats().delivered as f64);
-        let bbr = shares[0] / (shares[0] + shares[1]);
-        println!("{products} BDP: BBR has {bbr:.3}");
-        let sum = (shares[0] + shares[1]) * 8.0 / 120.0 / (10e6 * 1448.0 / 1500.0);
+        let shares = [0, 1].map(|n| network.pairs[n].receiver.stats().delivered);
+        let sum = utilisation(shares[0] + shares[1], 10.0, 120.0);
+        let bbr = shares[0] as f64 / (shares[0] + shares[1]) as f64;
         assert!((0.9..=1.001).contains(&sum), "{products} BDP: utilisation {sum}");
         assert!((0.15..=0.85).contains(&bbr), "{products} BDP: {bbr}");
     }
@@ -83,19 +74,17 @@ fn bbr_has_twice_the_rate_of_cubic_under_1_percent_loss() {
     // The loss threshold is 2 % (§2.7), far above the loss that CUBIC withstands.
     let share = |algorithm| {
         let mut number = 0_u64;
-        let mut network = Network::new(path(4))
-            .forward(move |_, segment| {
-                // A fixed pattern without period in the packets of a window.
-                number += u64::from(segment.length > 0);
-                let draw = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-                if segment.length > 0 && draw.is_multiple_of(100) { Fate::Lost } else { Fate::Delivered }
-            })
-            .with(&settings(algorithm), Application::Unlimited);
+        // A fixed pattern without period in the packets of a window.
+        let lost = losing(move |_, _| {
+            number += 1;
+            (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32).is_multiple_of(100)
+        });
+        let mut network =
+            Network::new(path(4)).forward(lost).with(&settings(algorithm), Application::Unlimited);
         network.run(at(60.0));
-        network.receiver().stats().delivered as f64 * 8.0 / 60.0 / (10e6 * 1448.0 / 1500.0)
+        utilisation(network.receiver().stats().delivered, 10.0, 60.0)
     };
     let (bbr, cubic) = (share(Algorithm::Bbr), share(Algorithm::Cubic));
-    println!("1 % loss: BBR {bbr:.3}, CUBIC {cubic:.3}");
-    assert!((2.0 * cubic..=1.0).contains(&bbr), "{bbr}");
+    assert!((2.0 * cubic..=1.0).contains(&bbr), "{bbr} {cubic}");
     assert!((0.05..0.4).contains(&cubic), "{cubic}");
 }

@@ -1,7 +1,6 @@
 //! Classic ECN.
 
 use super::*;
-use crate::traffic::tcp::Algorithm;
 
 const SEGMENT: u64 = 1460;
 
@@ -20,7 +19,7 @@ fn settings(algorithm: Algorithm, ecn: bool) -> Settings {
 fn marking(from: f64, to: f64) -> Network {
     // The rule has no clock. It uses the timestamp of the segment, which is set with or without the option.
     Network::new(Path::free(ms(100))).logged().forward(move |_, segment| {
-        let marked = segment.length > 0 && segment.stamp >= at(from) && segment.stamp < at(to);
+        let marked = segment.length > 0 && sent_between(segment, from, to);
         if marked { Fate::Marked } else { Fate::Delivered }
     })
 }
@@ -34,17 +33,14 @@ fn marks_in_one_window_reduce_it_once_without_loss() {
         assert!(before > 40 * SEGMENT && network.sender().stats().ecn_reductions == 0);
         network.run(at(2.5));
         let stats = network.sender().stats();
-        assert_eq!(
-            (stats.reductions, stats.ecn_reductions, stats.retransmitted, stats.timeouts),
-            (1, 1, 0, 0)
-        );
+        let counts = (stats.reductions, stats.ecn_reductions, stats.retransmitted, stats.timeouts);
+        assert_eq!(counts, (1, 1, 0, 0), "{algorithm:?}");
         let after = stats.threshold.unwrap() as f64 / before as f64;
         assert!((after - share).abs() < 0.03, "{after}");
-        let announcements =
-            network.data().iter().filter(|sent| sent.segment.flags.contains(Flags::CWR)).count();
-        assert_eq!(announcements, 1);
-        let echoes: Vec<_> = network.acks();
-        let echoing = echoes.iter().filter(|sent| sent.segment.flags.contains(Flags::ECE)).count();
+        let with = |sent: &[Sent], flag| sent.iter().filter(|sent| sent.segment.flags.contains(flag)).count();
+        assert_eq!(with(&network.data(), Flags::CWR), 1);
+        let echoes = network.acks();
+        let echoing = with(&echoes, Flags::ECE);
         // A window of marked segments is echoed until the reduction is announced one RTT later.
         assert!((40..=130).contains(&echoing), "{echoing}");
         assert!(!echoes.last().unwrap().segment.flags.contains(Flags::ECE));
@@ -63,10 +59,8 @@ fn continuous_marks_reduce_the_window_once_per_rtt() {
 #[test]
 fn only_new_data_is_ecn_capable_after_negotiation() {
     for ecn in [true, false] {
-        let mut network = Network::new(Path::free(ms(100)))
-            .logged()
-            .forward(|n, segment| if segment.length > 0 && n == 100 { Fate::Lost } else { Fate::Delivered })
-            .with(&settings(Algorithm::NewReno, ecn), Application::Unlimited);
+        let network = Network::new(Path::free(ms(100))).logged().forward(losing(|n, _| n == 100));
+        let mut network = network.with(&settings(Algorithm::NewReno, ecn), Application::Unlimited);
         network.run(at(3.0));
         assert_eq!(network.sender().stats().retransmitted, 1);
         let [forward, backward] = network.log.as_ref().unwrap();

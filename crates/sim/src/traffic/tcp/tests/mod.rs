@@ -7,16 +7,14 @@ mod engine;
 mod prague;
 mod properties;
 mod recovery;
-mod sharing;
 mod start;
 mod theory;
 
-use std::{cmp::Ordering, collections::BinaryHeap};
-
 use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
 
-use super::{Application, Flags, Receiver, Segment, Sender, Settings};
+use super::{Algorithm, Application, Flags, Receiver, Segment, Sender, Settings};
 use crate::{
+    engine::EventQueue,
     packet::{FlowId, Packet},
     traffic::{Agent, Body, Transmit},
 };
@@ -56,6 +54,16 @@ impl Path {
     fn free(rtt: TimeDelta) -> Self {
         Self { rate: None, buffer: DataSize::ZERO, one_way: rtt / 2 }
     }
+
+    /// 1 ms per full packet, an RTT of 100 ms and a buffer that never overflows.
+    fn milliseconds() -> Self {
+        Self::bottleneck(12, ms(100), 1 << 30)
+    }
+
+    fn bottleneck(mbps: u64, rtt: TimeDelta, buffer: u64) -> Self {
+        let rate = Some(DataRate::from_bps(mbps * 1_000_000));
+        Self { rate, buffer: DataSize::from_bytes(buffer), one_way: rtt / 2 }
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -64,30 +72,12 @@ enum EventKind {
     Timer,
 }
 
+/// An event of the pair with this number.
 #[derive(Debug, Clone, Copy)]
 struct Event {
-    time: Timestamp,
-    order: u64,
     pair: usize,
     to_sender: bool,
     kind: EventKind,
-}
-
-impl PartialEq for Event {
-    fn eq(&self, other: &Self) -> bool {
-        self.order == other.order
-    }
-}
-impl Eq for Event {}
-impl PartialOrd for Event {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-impl Ord for Event {
-    fn cmp(&self, other: &Self) -> Ordering {
-        (other.time, other.order).cmp(&(self.time, self.order))
-    }
 }
 
 struct Pair {
@@ -108,8 +98,7 @@ struct Sent {
 
 struct Network {
     now: Timestamp,
-    events: BinaryHeap<Event>,
-    order: u64,
+    events: EventQueue<Event>,
     pairs: Vec<Pair>,
     path: Path,
     busy_until: Timestamp,
@@ -130,8 +119,7 @@ impl Network {
     fn new(path: Path) -> Self {
         Self {
             now: Timestamp::ZERO,
-            events: BinaryHeap::new(),
-            order: 0,
+            events: EventQueue::default(),
             pairs: Vec::new(),
             path,
             busy_until: Timestamp::ZERO,
@@ -195,19 +183,18 @@ impl Network {
 
     /// Runs until `end` or until no event is left.
     fn run(&mut self, end: Timestamp) {
-        while self.events.peek().is_some_and(|event| event.time <= end) {
-            let event = self.events.pop().unwrap();
-            self.now = event.time;
+        while let Some((now, event)) = self.events.pop_until(end) {
+            self.now = now;
             let pair = &mut self.pairs[event.pair];
             let armed = &mut pair.armed[usize::from(event.to_sender)];
             let agent: &mut dyn Agent = if event.to_sender { &mut pair.sender } else { &mut pair.receiver };
             match event.kind {
                 EventKind::Timer => {
-                    *armed = armed.filter(|&armed| armed != event.time);
-                    agent.handle_timeout(event.time);
+                    *armed = armed.filter(|&armed| armed != now);
+                    agent.handle_timeout(now);
                 }
                 EventKind::Arrival(segment, ecn) => {
-                    agent.handle_packet(event.time, &packet(&segment, ecn), &Body::Tcp(segment));
+                    agent.handle_packet(now, &packet(&segment, ecn), &Body::Tcp(segment));
                 }
             }
             self.drain(event.pair, event.to_sender);
@@ -243,8 +230,7 @@ impl Network {
     }
 
     fn push(&mut self, time: Timestamp, pair: usize, to_sender: bool, kind: EventKind) {
-        self.order += 1;
-        self.events.push(Event { time, order: self.order, pair, to_sender, kind });
+        self.events.schedule(time, Event { pair, to_sender, kind });
     }
 
     fn transmit(&mut self, pair: usize, is_forward: bool, transmit: &Transmit) {
@@ -293,6 +279,27 @@ impl Network {
             self.push(arrival, pair, !is_forward, EventKind::Arrival(segment, ecn));
         }
     }
+}
+
+/// Loses the data segments for which this holds.
+fn losing(mut is_lost: impl FnMut(u64, &Segment) -> bool) -> impl FnMut(u64, &Segment) -> Fate {
+    move |n, segment| if segment.length > 0 && is_lost(n, segment) { Fate::Lost } else { Fate::Delivered }
+}
+
+/// Whether a segment was sent from one time to another, in seconds.
+fn sent_between(segment: &Segment, from: f64, to: f64) -> bool {
+    (at(from)..at(to)).contains(&segment.stamp)
+}
+
+/// Bytes as a share of what a link carries in `seconds`, of whose packets 1448 of 1500 bytes are data.
+fn utilisation(bytes: u64, mbps: f64, seconds: f64) -> f64 {
+    bytes as f64 * 8.0 / seconds / (mbps * 1e6 * 1448.0 / 1500.0)
+}
+
+/// Jain's fairness index: 1 for equal shares, 1/n if one flow has everything.
+fn jain(shares: &[f64]) -> f64 {
+    let sum: f64 = shares.iter().sum();
+    sum * sum / (shares.len() as f64 * shares.iter().map(|share| share * share).sum::<f64>())
 }
 
 fn packet(segment: &Segment, ecn: Ecn) -> Packet {

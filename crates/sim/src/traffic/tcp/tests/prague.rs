@@ -4,7 +4,6 @@ use super::{engine::gauge, *};
 use crate::{
     link::queue::{DualPi2, DualPi2Config, Limit, MarkThreshold, StepMark, StepMarkConfig},
     trace::{Event, Observer},
-    traffic::tcp::Algorithm,
 };
 
 fn settings() -> Settings {
@@ -14,15 +13,11 @@ fn settings() -> Settings {
 #[test]
 fn prague_holds_a_queue_of_about_the_step() {
     for (step, max) in [(ms(1), 44.0), (ms(5), 48.0)] {
-        let queue = StepMark::new(StepMarkConfig {
-            threshold: MarkThreshold::Sojourn(step),
-            limit: Limit::Packets(10_000),
-        });
-        let (simulation, senders) =
-            engine::run(&settings(), Box::new(queue.unwrap()), vec![Application::Unlimited], 60.0);
+        let (threshold, limit) = (MarkThreshold::Sojourn(step), Limit::Packets(10_000));
+        let queue = Box::new(StepMark::new(StepMarkConfig { threshold, limit }).unwrap());
+        let (simulation, senders) = engine::run(&settings(), queue, 1, 60.0);
         let of = |name| gauge(&simulation, senders[0], name);
-        let utilisation = of("acked_bytes") * 8.0 / 60.0 / (10e6 * 1448.0 / 1500.0);
-        println!("step {step:?}: utilisation {utilisation:.4}, RTT {:.2} ms", of("srtt_ms"));
+        let utilisation = utilisation(of("acked_bytes") as u64, 10.0, 60.0);
         assert!((0.93..=1.0).contains(&utilisation), "{step:?}: {utilisation}");
         // 40 ms, the packet itself, and the queue.
         assert!((41.0..max).contains(&of("srtt_ms")), "{step:?}: {}", of("srtt_ms"));
@@ -32,26 +27,19 @@ fn prague_holds_a_queue_of_about_the_step() {
 
 #[test]
 fn two_prague_flows_share_a_dualpi2_queue() {
-    let queue = DualPi2::new(DualPi2Config::default()).unwrap();
-    let (simulation, senders) =
-        engine::run(&settings(), Box::new(queue), vec![Application::Unlimited; 2], 120.0);
+    let queue = Box::new(DualPi2::new(DualPi2Config::default()).unwrap());
+    let (simulation, senders) = engine::run(&settings(), queue, 2, 120.0);
     let shares: Vec<f64> = senders.iter().map(|&sender| gauge(&simulation, sender, "acked_bytes")).collect();
-    let fairness = sharing::jain(&shares);
-    let utilisation = shares.iter().sum::<f64>() * 8.0 / 120.0 / (10e6 * 1448.0 / 1500.0);
-    println!("two Prague: Jain {fairness:.4}, utilisation {utilisation:.4}");
-    assert!((0.95..=1.0).contains(&fairness), "{shares:?}");
+    let utilisation = utilisation(shares.iter().sum::<f64>() as u64, 10.0, 120.0);
+    assert!((0.95..=1.0).contains(&jain(&shares)), "{shares:?}");
     assert!((0.9..=1.0).contains(&utilisation), "{utilisation}");
 }
 
 #[test]
 fn all_data_is_ect1_and_a_loss_halves_the_window() {
-    let mut network = Network::new(Path::free(ms(100)))
-        .logged()
-        .forward(|n, segment| if segment.length > 0 && n == 400 { Fate::Lost } else { Fate::Delivered })
-        .with(
-            &Settings { initial_threshold: Some(DataSize::from_bytes(40 * 1448)), ..settings() },
-            Application::Unlimited,
-        );
+    let settings = Settings { initial_threshold: Some(DataSize::from_bytes(40 * 1448)), ..settings() };
+    let network = Network::new(Path::free(ms(100))).logged().forward(losing(|n, _| n == 400));
+    let mut network = network.with(&settings, Application::Unlimited);
     let mut before = 0;
     while network.sender().stats().reductions == 0 && network.now < at(3.0) {
         before = network.sender().stats().window;
@@ -84,7 +72,6 @@ fn a_constant_share_of_marks_reduces_in_proportion() {
         network.run(at(160.0));
         let window = (network.receiver().stats().delivered - before) as f64 / 1448.0 / 1000.0;
         let expected = 2.0 * period as f64;
-        println!("one mark in {period}: window {window:.1} of {expected}");
         assert!((0.75 * expected..1.25 * expected).contains(&window), "{window} of {expected}");
     }
 }
@@ -123,8 +110,7 @@ fn prague_beside_cubic_is_as_measured_for_dualpi2() {
         let rate = DataRate::from_bps(mbps * 1_000_000);
         let mut links = engine::links(rate, ms(rtt), queue);
         let [(flow, prague), (_, cubic)] = [Algorithm::Prague, Algorithm::Cubic].map(|algorithm| {
-            let settings = Settings { algorithm, ..Settings::default() };
-            engine::connect(&mut links, &settings, Application::Unlimited, at(0.0))
+            engine::connect(&mut links, &Settings { algorithm, ..Settings::default() }, at(0.0))
         });
         let mut simulation = links.0;
         let mut watched = Watched { flow, from: at(WARMUP), delays: Vec::new(), dropped: 0 };
@@ -133,17 +119,16 @@ fn prague_beside_cubic_is_as_measured_for_dualpi2() {
         let before = sent(&simulation);
         simulation.run_until(at(WARMUP + SECONDS), &mut watched);
         let after = sent(&simulation);
-        let [prague, cubic] = [0, 1].map(|n| (after[n] - before[n]) * 8.0 / SECONDS);
+        let [prague, cubic] = [0, 1].map(|n| after[n] - before[n]);
         watched.delays.sort_unstable_by(f64::total_cmp);
         let mean = watched.delays.iter().sum::<f64>() / watched.delays.len() as f64;
         let p99 = watched.delays[watched.delays.len() * 99 / 100];
-        let use_ratio = (prague + cubic) / (rate.as_bps() as f64 * 1448.0 / 1500.0);
+        let use_ratio = utilisation((prague + cubic) as u64, mbps as f64, SECONDS);
         let case = format!(
             "{mbps} Mbit/s, {rtt} ms: mean {mean:.2}, p99 {p99:.2} ms, {} lost, Prague over CUBIC {:.2}, use {use_ratio:.3}",
             watched.dropped,
             prague / cubic
         );
-        println!("{case}");
         let two_packets = 2.0 * 1500.0 * 8.0 / (mbps as f64 * 1e3);
         assert!(mean < two_packets.max(1.0), "{case}");
         // Where a packet alone takes less than that.

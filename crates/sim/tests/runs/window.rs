@@ -50,9 +50,7 @@ fn audio_is_exempt_from_a_full_window() {
 fn audio_counts_for_the_pacer() {
     let target = Target::new(kbps(2000), kbps(200));
     let streams = vec![audio(1), video(2, 1.0, 500, 1500)];
-    let config = MediaSenderConfig { queue_limit: None, ..MediaSenderConfig::default() };
-    let sender = near(config, Box::new(ScriptedController::new(target).0), streams);
-    let mut run = Run::new(sender, receiver(algorithm("fixed")));
+    let (mut run, _) = Run::scripted(target, streams);
     run.until(at(10_000));
     let (audio, video) = (bytes_sent(&run, 1), bytes_sent(&run, 2));
     assert!(audio > 25_000, "audio is not delayed: {audio}");

@@ -3,23 +3,16 @@
 use std::sync::{Arc, Mutex};
 
 use giusto_congestion::Target;
-use giusto_session::media::{MediaEvent, MediaSenderConfig, MediaStream, RateRange};
+use giusto_session::media::{MediaEvent, MediaStream, RateRange};
 use giusto_sim::traffic::encoder::{BurstSize, Cbr, KeyFrames, PerfectConfig, PerfectEncoder};
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 use proptest::prelude::*;
 
-use super::link::{
-    Encoded, Run, Script, ScriptedController, Seen, Spy, algorithm, at, encoder, kbps, limited, millis, near,
-    receiver, stream,
-};
+use super::link::{Encoded, Run, Script, Seen, Spy, at, encoder, kbps, limited, millis, stream};
 
 /// A sender with a scripted controller that paces at `pacing`.
 fn run(pacing: u64, streams: Vec<Encoded>) -> (Run, Arc<Mutex<Script>>) {
-    let target = Target::new(kbps(1000), kbps(pacing));
-    let (controller, script) = ScriptedController::new(target);
-    let config = MediaSenderConfig { queue_limit: None, ..MediaSenderConfig::default() };
-    let sender = near(config, Box::new(controller), streams);
-    (Run::new(sender, receiver(algorithm("fixed"))), script)
+    Run::scripted(Target::new(kbps(1000), kbps(pacing)), streams)
 }
 
 fn spied(ssrc: u32, source: PerfectEncoder) -> (Encoded, Arc<Mutex<Seen>>) {
@@ -31,6 +24,16 @@ fn no_gap(run: &Run, ssrc: u32) {
     let numbers = run.numbers(ssrc);
     assert!(numbers.len() > 10);
     assert!(numbers.windows(2).all(|pair| pair[1].0 == pair[0].0.wrapping_add(1)), "a number is missing");
+}
+
+/// When packets of the first stream were discarded.
+fn discards(run: &Run) -> Vec<Timestamp> {
+    let events = run.events[0].iter();
+    let discards = events.filter_map(|event| match event {
+        MediaEvent::Discarded { ssrc: 1, at, .. } => Some(*at),
+        _ => None,
+    });
+    discards.collect()
 }
 
 #[test]
@@ -98,12 +101,7 @@ fn a_queue_that_is_too_old_is_discarded_entirely() {
     assert!(run.oldest > millis(900), "the other's: {:?}", run.oldest);
     assert!(figures.queue.oldest <= millis(501), "{figures:?}");
     // About 15 frames of 4 packets each time, 0.5 s after the first packet was queued, and again 0.5 s later.
-    let discards: Vec<Timestamp> = run.events[0]
-        .iter()
-        .filter_map(
-            |event| if let MediaEvent::Discarded { ssrc: 1, at, .. } = event { Some(*at) } else { None },
-        )
-        .collect();
+    let discards = discards(&run);
     assert_eq!(discards.len(), 2, "{discards:?}");
     assert!(discards[1] - discards[0] >= millis(500));
     assert_eq!(figures.discarded_packets, run.skipped_and_discarded(1).1);
@@ -129,10 +127,7 @@ fn discarding_leaves_time_to_send_the_key_frame() {
     let stream = limited(one, None, Some(TimeDelta::from_nanos(-5)));
     let (mut run, _) = run(0, vec![stream]);
     run.until(at(10_100));
-    let discards: Vec<Timestamp> = run.events[0]
-        .iter()
-        .filter_map(|event| if let MediaEvent::Discarded { at, .. } = event { Some(*at) } else { None })
-        .collect();
+    let discards = discards(&run);
     assert!((38..=41).contains(&discards.len()), "{}", discards.len());
     assert!(discards.windows(2).all(|pair| pair[1] - pair[0] >= millis(250)));
     assert!(run.oldest <= millis(250), "{:?}", run.oldest);

@@ -1,15 +1,11 @@
 //! Calls with real video, judged by their pictures: `ffmpeg` makes a clip and compares what arrives with it.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should end")]
-
 use std::{path::Path, process::Command};
 
 use giusto_session::video::{Clip, FileSource, Ladder, VideoCodec, VideoWriter};
 use giusto_units::{DataRate, TimeDelta, Timestamp};
-use video::{Outcome, VideoCall};
 
-#[path = "support/video.rs"]
-mod video;
+use super::video::{Outcome, VideoCall};
 
 const FPS: usize = 30;
 const FRAMES: usize = 120;

@@ -9,33 +9,22 @@ use giusto_rtp::{
 };
 use giusto_session::media::Payload;
 use giusto_units::Ecn;
+use rand::{RngExt, SeedableRng, rngs::StdRng};
 
-use super::link::{Run, algorithm, at, audio, kbps, rtp, video};
-
-/// A random generator (Marsaglia, 2003).
-struct Numbers(u64);
-
-impl Numbers {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 >> 16
-    }
-}
+use super::link::{Run, algorithm, at, audio, kbps, millis, rtp, video};
 
 /// A message about the latest packets of one source, in which only the numbers are true.
-fn lie(run: &Run, kind: Algorithm, numbers: &mut Numbers) -> Vec<u8> {
-    let ssrc = [1, 2, 3, 4][numbers.next() as usize % 4];
+fn lie(run: &Run, kind: Algorithm, numbers: &mut StdRng) -> Vec<u8> {
+    let ssrc = [1, 2, 3, 4][numbers.random::<u64>() as usize % 4];
     let latest = run.sent.iter().rev().filter_map(|(_, datagram)| rtp(datagram)).find(|rtp| rtp.ssrc == ssrc);
     let latest = latest.map_or(0, |rtp| rtp.sequence);
-    let near = match numbers.next() % 4 {
+    let near = match numbers.random::<u64>() % 4 {
         0 => latest,
-        1 => latest.wrapping_sub(numbers.next() as u16 % 50),
-        2 => latest.wrapping_add(numbers.next() as u16 % 50),
-        _ => numbers.next() as u16,
+        1 => latest.wrapping_sub(numbers.random::<u64>() as u16 % 50),
+        2 => latest.wrapping_add(numbers.random::<u64>() as u16 % 50),
+        _ => numbers.random::<u64>() as u16,
     };
-    let (time, bits) = (numbers.next() as u32, numbers.next());
+    let (time, bits) = (numbers.random::<u64>() as u32, numbers.random::<u64>());
     let mut bytes = Vec::new();
     if kind == algorithm("scream:d00+giusto") {
         let message = ScreamFeedback {
@@ -50,7 +39,7 @@ fn lie(run: &Run, kind: Algorithm, numbers: &mut Numbers) -> Vec<u8> {
         message.write(&mut bytes).unwrap();
     } else {
         let reception = |place: u64| {
-            let offset = ArrivalOffset::from_delta(super::link::millis((bits % 500) as i64));
+            let offset = ArrivalOffset::from_delta(millis((bits % 500) as i64));
             let ecn = Ecn::from_bits((bits >> place) as u8 & 3);
             (bits >> (place / 2) & 1 == 1).then_some(PacketReception { ecn, offset })
         };
@@ -63,14 +52,14 @@ fn lie(run: &Run, kind: Algorithm, numbers: &mut Numbers) -> Vec<u8> {
 
 #[test]
 fn it_recovers_within_10_s_from_10_s_of_false_feedback() {
-    for kind in [algorithm("scream:rfc8298+giusto"), algorithm("scream:d00+giusto"), algorithm("scream:v2")] {
+    for kind in ["scream:rfc8298+giusto", "scream:d00+giusto", "scream:v2"].map(algorithm) {
         for seed in 1..=3 {
             let limits = Limits::DEFAULT.with_min(kbps(100)).with_start(kbps(500)).with_max(kbps(5000));
             let rates = [false, true].map(|lies| {
                 let streams = vec![audio(1), video(2, 1.0, 100, 2000), video(3, 1.0, 100, 2000)];
                 let mut run = Run::of(kind, limits, streams);
                 run.rate = kbps(2000);
-                let mut numbers = Numbers(0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(seed));
+                let mut numbers = StdRng::seed_from_u64(seed);
                 for step in 0..500 {
                     run.until(at(5000 + step * 20));
                     if lies {
