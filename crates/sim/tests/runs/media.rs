@@ -1,15 +1,13 @@
 //! Two ends of a media session over a path that delays, loses, duplicates and reorders.
 
-use giusto_congestion::{Algorithm, Limits, Target};
+use giusto_congestion::{Algorithm, Limits};
 use giusto_rtp::rtcp::{ReceiverReport, ReportBlock};
-use giusto_session::media::{MediaEndpoint, MediaEvent, MediaSender, MediaSenderConfig, Payload};
+use giusto_session::media::{MediaEndpoint, MediaEvent, MediaSender, Payload};
 use giusto_sim::traffic::EncodedEndpoint;
-use giusto_units::{DataRate, DataSize, Ecn, TimeDelta};
+use giusto_units::{DataRate, Ecn, TimeDelta};
 use proptest::prelude::*;
 
-use super::link::{
-    Faults, Run, ScriptedController, algorithm, at, audio, config, kbps, millis, near, receiver, video,
-};
+use super::link::{Faults, Run, algorithm, at, audio, config, kbps, millis, receiver, video};
 
 const LIMITS: Limits = Limits::DEFAULT
     .with_min(DataRate::from_bps(100_000))
@@ -110,24 +108,6 @@ fn a_forged_report_does_not_hide_later_losses() {
     call.faults.loss = 0.5;
     call.until(at(40_000));
     assert!(target(&call) < before / 2, "{before} {}", target(&call));
-}
-
-#[test]
-fn a_window_without_feedback_opens_again() {
-    let target = Target::new(kbps(1000), kbps(1000)).with_window(Some(DataSize::from_bytes(20_000)));
-    let controller = Box::new(ScriptedController::new(target).0);
-    let sender = near(MediaSenderConfig::default(), controller, vec![video(2, 1.0, 150, 1500)]);
-    let mut run = Run::new(sender, receiver(algorithm("fixed")));
-    run.feedback = false;
-    run.until(at(30_000));
-    let in_flight = run.sender().in_flight().as_bytes();
-    assert!((18_000..=20_000).contains(&in_flight), "{in_flight}");
-    assert!(run.oldest <= TimeDelta::from_seconds(11), "old packets are discarded: {:?}", run.oldest);
-    let sent = run.sent.len();
-    run.until(at(70_000));
-    // One window of packets, and the reports of forty seconds.
-    assert!((10..200).contains(&(run.sent.len() - sent)), "{}", run.sent.len() - sent);
-    assert!(run.sender().in_flight().as_bytes() <= 20_000);
 }
 
 proptest! {

@@ -74,10 +74,12 @@ fn nada_recovers_from_lost_messages() {
     let mut run = call(algorithm("nada"), 2000, 3.0, None);
     let before = rates(&mut run, 20);
     assert!(before[195] > 1.85, "{}", before[195]);
+    run.until(at(20_000));
     run.feedback = false;
     // From 23 s on 0.8 of the rate each second: 2 Mbit/s times 0.8 to the powers of 8 and 5.
     let during = *rates(&mut run, 30).last().unwrap();
     assert!((0.3355..0.6554).contains(&during), "{during}");
+    run.until(at(30_000));
     run.feedback = true;
     let after = rates(&mut run, 55);
     assert!(after.last().is_some_and(|&rate| rate > 1.85), "{after:?}");

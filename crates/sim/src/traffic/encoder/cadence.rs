@@ -237,24 +237,27 @@ mod tests {
         assert_eq!(ntsc.interval(), TimeDelta::from_nanos(33_366_700));
     }
 
-    #[test]
-    fn a_late_poll_returns_frames_of_the_last_100_ms() {
-        let mut cadence = thirty();
-        let now = Timestamp::from_nanos(10_010_000_000);
-        let mut captured = Vec::new();
-        while cadence.is_due(now) {
-            captured.push(cadence.frame(1, false).captured.as_nanos());
+    /// When the frames that are due at `now` were captured.
+    fn captured(cadence: &mut Cadence, now: Timestamp) -> Vec<u64> {
+        let next = || {
+            let captured = cadence.is_due(now).then(|| cadence.frame(1, false).captured.as_nanos());
             cadence.advance();
-        }
-        // frames 298, 299 and 300 were due in the last 100 ms before 10.01 s
-        assert_eq!(captured, [9_933_333_833, 9_966_667_166, 10_000_000_500]);
+            captured
+        };
+        std::iter::from_fn(next).collect()
     }
 
     #[test]
-    fn a_slow_source_returns_its_last_frame_at_any_time() {
-        let mut cadence = Cadence::new(Timestamp::ZERO, FrameRate::from_hertz(1.0).unwrap().period(), 90_000);
-        assert!(cadence.is_due(Timestamp::from_nanos(7_900_000_000)));
-        assert_eq!(cadence.frame(1, false).captured, Timestamp::from_nanos(7_000_000_000));
+    fn a_late_poll_returns_frames_of_the_last_100_ms() {
+        // Frames 298, 299 and 300 were due in the last 100 ms before 10.01 s. A slow source has its last frame at any time.
+        let mut slow = Cadence::new(Timestamp::ZERO, FrameRate::from_hertz(1.0).unwrap().period(), 90_000);
+        let expected = [9_933_333_833, 9_966_667_166, 10_000_000_500];
+        assert_eq!(captured(&mut thirty(), Timestamp::from_nanos(10_010_000_000)), expected);
+        assert_eq!(captured(&mut slow, Timestamp::from_nanos(7_900_000_000)), [7_000_000_000]);
+        // There are no frames after the end of time.
+        let mut cadence = thirty();
+        assert!((1..=4).contains(&captured(&mut cadence, Timestamp::MAX).len()));
+        assert_eq!(cadence.next_frame_at(), None);
     }
 
     #[test]
@@ -272,18 +275,6 @@ mod tests {
         assert!(!cadence.is_due(late));
         cadence.set_paused(late, false);
         assert_eq!(cadence.next_frame_at(), Some(late));
-    }
-
-    #[test]
-    fn there_are_no_frames_after_the_end_of_time() {
-        let mut cadence = thirty();
-        let end = Timestamp::MAX;
-        let mut frames = 0;
-        while cadence.is_due(end) {
-            frames += 1;
-            cadence.advance();
-        }
-        assert!((1..=4).contains(&frames) && cadence.next_frame_at().is_none());
     }
 
     #[test]

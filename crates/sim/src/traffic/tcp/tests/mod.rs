@@ -66,18 +66,13 @@ impl Path {
     }
 }
 
-#[derive(Debug, Clone, Copy)]
-enum EventKind {
-    Arrival(Segment, Ecn),
-    Timer,
-}
-
 /// An event of the pair with this number.
 #[derive(Debug, Clone, Copy)]
 struct Event {
     pair: usize,
     to_sender: bool,
-    kind: EventKind,
+    /// `None`: a timer.
+    arrival: Option<(Segment, Ecn)>,
 }
 
 struct Pair {
@@ -85,6 +80,12 @@ struct Pair {
     receiver: Receiver,
     /// Earliest scheduled timer of the receiver and the sender.
     armed: [Option<Timestamp>; 2],
+}
+
+impl Pair {
+    fn agent(&mut self, is_sender: bool) -> &mut dyn Agent {
+        if is_sender { &mut self.sender } else { &mut self.receiver }
+    }
 }
 
 /// A sent segment.
@@ -186,20 +187,20 @@ impl Network {
         while let Some((now, event)) = self.events.pop_until(end) {
             self.now = now;
             let pair = &mut self.pairs[event.pair];
-            let armed = &mut pair.armed[usize::from(event.to_sender)];
-            let agent: &mut dyn Agent = if event.to_sender { &mut pair.sender } else { &mut pair.receiver };
-            match event.kind {
-                EventKind::Timer => {
+            match event.arrival {
+                None => {
+                    let armed = &mut pair.armed[usize::from(event.to_sender)];
                     *armed = armed.filter(|&armed| armed != now);
-                    agent.handle_timeout(now);
+                    pair.agent(event.to_sender).handle_timeout(now);
                 }
-                EventKind::Arrival(segment, ecn) => {
-                    agent.handle_packet(now, &packet(&segment, ecn), &Body::Tcp(segment));
+                Some((segment, ecn)) => {
+                    let body = Body::Tcp(segment);
+                    pair.agent(event.to_sender).handle_packet(now, &packet(&segment, ecn), &body);
                 }
             }
             self.drain(event.pair, event.to_sender);
-            if let (Some(arrived), EventKind::Arrival(segment, _), false) =
-                (&mut self.arrived, event.kind, event.to_sender)
+            if let (Some(arrived), Some((segment, _)), false) =
+                (&mut self.arrived, event.arrival, event.to_sender)
             {
                 arrived[segment.sequence as usize..segment.end() as usize].fill(true);
                 let in_order = arrived.iter().position(|arrived| !arrived).unwrap_or(arrived.len());
@@ -211,26 +212,18 @@ impl Network {
 
     fn drain(&mut self, at: usize, is_sender: bool) {
         let now = self.now;
-        loop {
-            let pair = &mut self.pairs[at];
-            let agent: &mut dyn Agent = if is_sender { &mut pair.sender } else { &mut pair.receiver };
-            let Some(transmit) = agent.poll_transmit(now) else { break };
+        while let Some(transmit) = self.pairs[at].agent(is_sender).poll_transmit(now) {
             self.transmit(at, is_sender, &transmit);
         }
         let pair = &mut self.pairs[at];
-        let agent: &dyn Agent = if is_sender { &pair.sender } else { &pair.receiver };
-        let armed = &mut pair.armed[usize::from(is_sender)];
-        if let Some(due) = agent.poll_timeout() {
+        if let Some(due) = pair.agent(is_sender).poll_timeout() {
             assert!(due > now || now == Timestamp::ZERO, "deadline in the past");
+            let armed = &mut pair.armed[usize::from(is_sender)];
             if armed.is_none_or(|armed| due < armed) {
                 *armed = Some(due);
-                self.push(due, at, is_sender, EventKind::Timer);
+                self.events.schedule(due, Event { pair: at, to_sender: is_sender, arrival: None });
             }
         }
-    }
-
-    fn push(&mut self, time: Timestamp, pair: usize, to_sender: bool, kind: EventKind) {
-        self.events.schedule(time, Event { pair, to_sender, kind });
     }
 
     fn transmit(&mut self, pair: usize, is_forward: bool, transmit: &Transmit) {
@@ -264,19 +257,16 @@ impl Network {
                 return;
             }
             let start = self.busy_until.max(self.now);
-            let start = match self.paused {
-                Some((from, to)) if start >= from && start < to => to,
-                _ => start,
-            };
-            self.busy_until = start + rate.time_for(size).unwrap();
+            let pause = self.paused.filter(|&(from, to)| (from..to).contains(&start));
+            self.busy_until = pause.map_or(start, |(_, to)| to) + rate.time_for(size).unwrap();
             arrival = self.busy_until + self.path.one_way;
         }
         if let Fate::Delayed(by) = fate {
             arrival += by;
         }
-        self.push(arrival, pair, !is_forward, EventKind::Arrival(segment, ecn));
-        if fate == Fate::Duplicated {
-            self.push(arrival, pair, !is_forward, EventKind::Arrival(segment, ecn));
+        for _ in 0..=u8::from(fate == Fate::Duplicated) {
+            let event = Event { pair, to_sender: !is_forward, arrival: Some((segment, ecn)) };
+            self.events.schedule(arrival, event);
         }
     }
 }

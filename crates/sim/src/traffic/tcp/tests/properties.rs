@@ -4,10 +4,7 @@ use proptest::prelude::*;
 use rand::RngExt;
 
 use super::*;
-use crate::{
-    random,
-    traffic::tcp::{Algorithm, SackBlocks},
-};
+use crate::{random, traffic::tcp::SackBlocks};
 
 /// Draws fates with the given probabilities in percent.
 fn random_fates(seed: u64, name: &str, loss: u32, late: u32, twice: u32) -> FateRule {
@@ -22,62 +19,47 @@ fn random_fates(seed: u64, name: &str, loss: u32, late: u32, twice: u32) -> Fate
 }
 
 fn any_settings() -> impl Strategy<Value = Settings> {
-    (any::<[bool; 8]>(), prop_oneof![Just(536_u32), Just(1460)], 1..=2_u32, 1..=10_u32).prop_map(
-        |(
-            [sack, timestamps, ecn, cubic, hystart, prr, rack, frto],
-            mss,
-            segments_per_ack,
-            initial_window,
-        )| Settings {
-            sack,
-            timestamps,
-            ecn,
-            hystart: Some(hystart),
-            prr,
-            rack,
-            frto,
-            mss,
-            segments_per_ack,
-            initial_window,
-            algorithm: match (cubic, hystart) {
-                (true, true) if sack && rack => Algorithm::Bbr,
-                (true, _) => Algorithm::Cubic,
-                (false, true) => Algorithm::Prague,
-                (false, false) => Algorithm::NewReno,
-            },
-            ..Settings::default()
+    let algorithm = prop_oneof![
+        Just(Algorithm::NewReno),
+        Just(Algorithm::Cubic),
+        Just(Algorithm::Prague),
+        Just(Algorithm::Bbr)
+    ];
+    let mss = prop_oneof![Just(536_u32), Just(1460)];
+    (any::<[bool; 7]>(), algorithm, mss, 1..=2_u32, 1..=10_u32).prop_map(
+        |([sack, timestamps, ecn, hystart, prr, rack, frto], algorithm, mss, segments_per_ack, window)| {
+            // BBR needs both.
+            let [sack, rack] = [sack, rack].map(|is_on| is_on || algorithm == Algorithm::Bbr);
+            let (hystart, initial_window) = (Some(hystart), window);
+            let options = Settings { sack, timestamps, ecn, hystart, prr, rack, frto, ..Settings::default() };
+            Settings { mss, segments_per_ack, initial_window, algorithm, ..options }
         },
     )
 }
 
 fn any_segment() -> impl Strategy<Value = Segment> {
-    let number = prop_oneof![0..40_000_u64, any::<u32>().prop_map(u64::from)];
-    let block = (0..60_000_u64, 1..5_000_u64);
-    (any::<[bool; 7]>(), number.clone(), number, 0..1461_u32, 0..3_u32, prop::collection::vec(block, 0..4))
-        .prop_map(
-            |(
-                [syn, ack, ece, cwr, timestamps, sack_permitted, duplicate],
-                sequence,
-                acknowledgment,
-                length,
-                connection,
-                blocks,
-            )| {
-                let mut sack = SackBlocks::default();
-                for (from, length) in blocks {
-                    sack.push(acknowledgment, acknowledgment + from, acknowledgment + from + length);
-                }
-                let flags = Flags::NONE
-                    .with_if(syn, Flags::SYN)
-                    .with_if(ack, Flags::ACK)
-                    .with_if(ece, Flags::ECE)
-                    .with_if(cwr, Flags::CWR)
-                    .with_if(timestamps, Flags::TIMESTAMPS)
-                    .with_if(sack_permitted, Flags::SACK_PERMITTED)
-                    .with_if(duplicate, Flags::DSACK);
-                Segment { sequence, acknowledgment, sack, length, connection, flags, ..Segment::default() }
-            },
-        )
+    const FLAGS: [Flags; 7] = [
+        Flags::SYN,
+        Flags::ACK,
+        Flags::ECE,
+        Flags::CWR,
+        Flags::TIMESTAMPS,
+        Flags::SACK_PERMITTED,
+        Flags::DSACK,
+    ];
+    let number = || prop_oneof![0..40_000_u64, any::<u32>().prop_map(u64::from)];
+    let blocks = prop::collection::vec((0..60_000_u64, 1..5_000_u64), 0..4);
+    (any::<[bool; 7]>(), number(), number(), 0..1461_u32, 0..3_u32, blocks).prop_map(
+        |(set, sequence, acknowledgment, length, connection, blocks)| {
+            let mut sack = SackBlocks::default();
+            for (from, length) in blocks {
+                sack.push(acknowledgment, acknowledgment + from, acknowledgment + from + length);
+            }
+            let with = |flags: Flags, (flag, is_set)| flags.with_if(is_set, flag);
+            let flags = FLAGS.into_iter().zip(set).fold(Flags::NONE, with);
+            Segment { sequence, acknowledgment, sack, length, connection, flags, ..Segment::default() }
+        },
+    )
 }
 
 #[derive(Debug, Clone)]
