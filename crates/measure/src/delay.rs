@@ -494,7 +494,7 @@ mod tests {
             (ClockRelation::Unknown, DelayBasis::Relative, 0),
         ] {
             let summary = measured(relation, 1000, 0.0, staircase).summary().unwrap();
-            let ms = |more| TimeDelta::from_millis(min + more);
+            let ms = |more: i64| TimeDelta::from_millis(min + more);
             assert_eq!((summary.basis, summary.min, summary.max), (basis, ms(0), ms(10)));
             let near = |found: TimeDelta, millis| (found - ms(millis)).abs() <= TimeDelta::from_micros(20);
             assert!(near(summary.p50, 0) && near(summary.p99, 9) && near(summary.p999, 10), "{summary:?}");
