@@ -118,7 +118,7 @@ fn block_error_falls_with_information() {
         for i in 0..=200 {
             let error = model.block_error(i as f32 / 200.0 * coded as f32, payload, coded);
             assert!(
-                (0.0..=1.0.min(before + 1e-6)).contains(&error),
+                (0.0..=1.0_f32.min(before + 1e-6)).contains(&error),
                 "{payload} in {coded}: {error}, {before}"
             );
             before = error;
