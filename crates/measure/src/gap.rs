@@ -167,8 +167,8 @@ mod tests {
     fn a_loss_multiplies_the_gap_of_fixed_sizes_only() {
         for (size, compared) in [(Some(SIZE), 2), (None, 1)] {
             let mut meter = meter(size);
-            use SequenceVerdict::{Gap, InOrder};
-            for (number, verdict) in [(0, InOrder), (4, Gap(3)), (5, InOrder)] {
+            let in_order = SequenceVerdict::InOrder;
+            for (number, verdict) in [(0, in_order), (4, SequenceVerdict::Gap(3)), (5, in_order)] {
                 meter.on_packet(us(number * 1600), verdict, SIZE, None);
             }
             assert_eq!(meter.errors.count(), compared);

@@ -254,7 +254,7 @@ proptest! {
         arrivals in prop::collection::vec(any_arrival(), 0..80), rate: Option<f64>, gap: Option<i64>, header: u64,
     ) {
         let (gap, header) = (gap.map(TimeDelta::from_nanos), DataSize::from_bytes(header));
-        let meter = measured_with(&MeterConfig { rate, gap, header, ..MeterConfig::default() }, arrivals.clone());
+        let meter = measured_with(&MeterConfig { rate, header, gap, ..MeterConfig::default() }, arrivals.clone());
         let summary = meter.summary();
         let counted = summary.received_packets + summary.duplicate_packets;
         prop_assert_eq!(counted + summary.too_old_packets + summary.implausible_packets, arrivals.len() as u64);

@@ -20,7 +20,9 @@ fn decide(tally: &mut FlowTally, at: u64, from: u64, to: u64) {
 fn a_target_is_weighted_by_its_time_within_the_window() {
     let figures = |(from, to), decisions: &[(u64, u64, u64)]| {
         let mut tally = tally(from, to);
-        decisions.iter().for_each(|&(at, from, to)| decide(&mut tally, at, from, to));
+        for &(at, from, to) in decisions {
+            decide(&mut tally, at, from, to);
+        }
         tally.settle(ms(1000));
         let figures = tally.figures(ms(1000));
         (figures.target_rate_bps.map(f64::round), figures.decisions)

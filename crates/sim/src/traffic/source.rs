@@ -540,7 +540,7 @@ mod tests {
         for (on, off, gap) in [(1, 1, 80_000_000), (23, 20, 86_000_000)] {
             let [on, off] = [on, off].map(|millis| Periods::Fixed(TimeDelta::from_millis(millis)));
             let on_off = pattern(Departures::OnOff { rate: DataRate::from_bps(100_000), on, off });
-            let expected: Vec<_> = (0..).map(|k| k * gap).take_while(|&at| at < 10_000_000_000).collect();
+            let expected: Vec<_> = (0..10_000_000_000).step_by(gap).collect();
             assert_eq!(departures(on_off, 10), expected);
         }
     }

@@ -139,7 +139,8 @@ mod tests {
 
     #[test]
     fn parameters_out_of_range_are_rejected() {
-        let table: [(fn(&mut StatisticalConfig), &str); 5] = [
+        type Change = fn(&mut StatisticalConfig);
+        let table: [(Change, &str); 5] = [
             (|config| config.size_scale = -0.1, "scale of frame sizes must be 0 to 1, found -0.1"),
             (|config| config.interval_scale = f64::NAN, "scale of frame intervals must be 0 to 1, found NaN"),
             (|config| config.burst_frames = 0, "frames per burst must be 1 to 1000, found 0"),

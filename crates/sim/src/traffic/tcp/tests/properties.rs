@@ -32,7 +32,7 @@ fn any_settings() -> impl Strategy<Value = Settings> {
             let [sack, rack] = [sack, rack].map(|is_on| is_on || algorithm == Algorithm::Bbr);
             let (hystart, initial_window) = (Some(hystart), window);
             let options = Settings { sack, timestamps, ecn, hystart, prr, rack, frto, ..Settings::default() };
-            Settings { mss, segments_per_ack, initial_window, algorithm, ..options }
+            Settings { mss, algorithm, initial_window, segments_per_ack, ..options }
         },
     )
 }
