@@ -485,15 +485,10 @@ mod tests {
     fn a_panic_becomes_an_error_and_ends_the_controller() {
         let made = Box::new(GiustoController::new(Session::with(Box::new(Panics))));
         let controller = Box::into_raw(made);
-        let packet = GiustoPacket {
-            size: size_of::<GiustoPacket>(),
-            bytes: 1200,
-            flags: 0,
-            ssrc: 0,
-            probe: 0,
-            rtp_sequence: 0,
-            transport_sequence: 0,
-        };
+        let size = size_of::<GiustoPacket>();
+        let [flags, ssrc, probe] = [0; 3];
+        let [rtp_sequence, transport_sequence] = [0; 2];
+        let packet = GiustoPacket { size, bytes: 1200, flags, ssrc, probe, rtp_sequence, transport_sequence };
         // SAFETY: the pointers are those of live values of this test, and one thread uses them.
         unsafe {
             assert_eq!(giusto_on_timeout(controller, 0, 0, 0), GiustoStatus::GiustoOk);

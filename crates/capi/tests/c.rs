@@ -34,12 +34,18 @@ fn built() -> PathBuf {
     env::current_exe().unwrap().parent().unwrap().to_owned()
 }
 
+/// Whether a program is there; if not, the test is skipped by name.
 fn has(test: &str, program: &str) -> bool {
     let found = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
     if found.is_err() {
         eprintln!("SKIPPED {test}: {program} is missing");
     }
     found.is_ok()
+}
+
+/// A folder for a test that needs this program.
+fn folder(test: &str, program: &str) -> Option<TempDir> {
+    has(test, program).then(|| TempDir::new().unwrap())
 }
 
 fn run(command: &mut Command) -> String {
@@ -67,10 +73,7 @@ fn compiled(folder: &TempDir, compiler: &str, source: &str, flags: &[&str]) -> P
 #[test]
 fn the_face_is_as_it_says_also_with_bad_input() {
     const TEST: &str = "the_face_is_as_it_says_also_with_bad_input";
-    if !has(TEST, "cc") {
-        return;
-    }
-    let folder = TempDir::new().unwrap();
+    let Some(folder) = folder(TEST, "cc") else { return };
     let program = compiled(&folder, "cc", "tests/c/face.c", &["-std=c11", "-pedantic"]);
     assert_eq!(run(&mut Command::new(&program)), "face: all as expected\n");
     if has(&format!("{TEST} under valgrind"), "valgrind") {
@@ -84,10 +87,7 @@ fn the_face_is_as_it_says_also_with_bad_input() {
 #[test]
 fn the_face_passes_address_sanitizer() {
     const TEST: &str = "the_face_passes_address_sanitizer";
-    if !has(TEST, "cc") {
-        return;
-    }
-    let folder = TempDir::new().unwrap();
+    let Some(folder) = folder(TEST, "cc") else { return };
     let empty = folder.path().join("empty.c");
     fs::write(&empty, "int main(void) { return 0; }").unwrap();
     let mut tried = Command::new("cc");
@@ -167,11 +167,8 @@ impl Written {
 /// A feedback message of each kind that the controller accepts, about these packets: number, arrival.
 fn messages(accepted: &[FeedbackKind], report: Timestamp, packets: &[(u64, Option<Timestamp>)]) -> Vec<u8> {
     let mut datagram = Vec::new();
-    let block = ReportBlock {
-        ssrc: 5,
-        highest_sequence: packets.last().map_or(0, |last| last.0 as u32),
-        ..ReportBlock::default()
-    };
+    let highest_sequence = packets.last().map_or(0, |last| last.0 as u32);
+    let block = ReportBlock { ssrc: 5, highest_sequence, ..ReportBlock::default() };
     ReceiverReport { ssrc: 9, blocks: vec![block] }.write(&mut datagram).unwrap();
     for kind in accepted {
         match kind {
@@ -187,30 +184,22 @@ fn messages(accepted: &[FeedbackKind], report: Timestamp, packets: &[(u64, Optio
                 }
             }
             FeedbackKind::CongestionControl => {
-                let reception = |at: Timestamp| PacketReception {
-                    ecn: Ecn::Ect1,
-                    offset: ArrivalOffset::from_delta(report - at),
-                };
-                let packets_of = packets.iter().map(|(_, at)| at.map(reception)).collect();
-                let stream =
-                    StreamFeedback { ssrc: 5, begin_sequence: packets[0].0 as u16, packets: packets_of };
-                CongestionFeedback {
-                    sender_ssrc: 9,
-                    streams: vec![stream],
-                    time: NtpShort::from_timestamp(report),
-                }
-                .write(&mut datagram)
-                .unwrap();
+                let offset = |at: Timestamp| ArrivalOffset::from_delta(report - at);
+                let reception = |at| PacketReception { ecn: Ecn::Ect1, offset: offset(at) };
+                let received = packets.iter().map(|(_, at)| at.map(reception)).collect();
+                let begin_sequence = packets[0].0 as u16;
+                let streams = vec![StreamFeedback { ssrc: 5, begin_sequence, packets: received }];
+                let time = NtpShort::from_timestamp(report);
+                CongestionFeedback { sender_ssrc: 9, streams, time }.write(&mut datagram).unwrap();
             }
             FeedbackKind::ReceiverEstimate => {
                 let bitrate = DataRate::from_bps(900_000 + report.as_nanos() / 20_000);
                 Remb { sender_ssrc: 9, bitrate, sources: vec![5] }.write(&mut datagram).unwrap();
             }
             FeedbackKind::Nada => {
-                let received = DataRate::from_bps(1_000_000);
-                NadaFeedback { sender_ssrc: 9, signal: 200, received, ..NadaFeedback::default() }
-                    .write(&mut datagram)
-                    .unwrap();
+                let (received, default) = (DataRate::from_bps(1_000_000), NadaFeedback::default());
+                let feedback = NadaFeedback { sender_ssrc: 9, signal: 200, received, ..default };
+                feedback.write(&mut datagram).unwrap();
             }
             _ => {}
         }
@@ -218,13 +207,13 @@ fn messages(accepted: &[FeedbackKind], report: Timestamp, packets: &[(u64, Optio
     datagram
 }
 
-/// 8 s through 1.5 Mbit/s, 20 ms each way, with a loss now and then; in the third second reports of the sender's own format.
+/// 5 s through 1.5 Mbit/s, 20 ms each way, with a loss now and then; in the third second reports of the sender's own format.
 fn call(mut written: Written, accepted: &[FeedbackKind]) -> Written {
     let at = |ns: u64| Timestamp::from_nanos(ns);
     let (mut number, mut free, mut next_send, mut next_report) = (0_u64, 0_u64, 0_u64, 50_000_000_u64);
     let mut on_the_way: Vec<(u64, Option<Timestamp>)> = Vec::new();
     written.timeout(at(0));
-    for step in 0..8000_u64 {
+    for step in 0..5000_u64 {
         let now = step * 1_000_000;
         if written.controller.next_timeout().is_some_and(|due| due.as_nanos() <= now) {
             written.timeout(at(now));
@@ -245,34 +234,26 @@ fn call(mut written: Written, accepted: &[FeedbackKind]) -> Written {
         if now >= next_report {
             next_report += 50_000_000;
             let arrived = on_the_way.iter().rposition(|(_, at)| at.is_some_and(|at| at.as_nanos() <= now));
-            if let Some(last) = arrived {
-                let reported: Vec<_> = on_the_way.drain(..=last).collect();
-                if (2_000_000_000..3_000_000_000).contains(&now) {
-                    for (number, arrival) in reported {
-                        if let Some(arrival) = arrival {
-                            written.report(at(now + 500_000), number, arrival);
-                        }
-                    }
-                } else {
-                    written.rtcp(at(now + 500_000), &messages(accepted, at(now), &reported));
+            let reported: Vec<_> = arrived.map_or(Vec::new(), |last| on_the_way.drain(..=last).collect());
+            if (2_000_000_000..3_000_000_000).contains(&now) {
+                for (number, arrival) in reported.into_iter().filter_map(|(number, at)| Some((number, at?))) {
+                    written.report(at(now + 500_000), number, arrival);
                 }
+            } else if !reported.is_empty() {
+                written.rtcp(at(now + 500_000), &messages(accepted, at(now), &reported));
             }
         }
     }
-    written.calls.push_str("route 8000000000\n");
+    written.calls.push_str("route 5000000000\n");
     written.history.on_route_change();
-    written.controller.on_route_change(at(8_000_000_000));
+    written.controller.on_route_change(at(5_000_000_000));
     written.answer();
     written
 }
 
 #[test]
 fn results_are_those_of_the_rust_crate() {
-    const TEST: &str = "results_are_those_of_the_rust_crate";
-    if !has(TEST, "cc") {
-        return;
-    }
-    let folder = TempDir::new().unwrap();
+    let Some(folder) = folder("results_are_those_of_the_rust_crate", "cc") else { return };
     let program = compiled(&folder, "cc", "tests/c/replay.c", &["-std=c11"]);
     let limits = Limits::DEFAULT
         .with_min(DataRate::from_bps(50_000))
@@ -302,9 +283,8 @@ fn results_are_those_of_the_rust_crate() {
         let ours: Vec<&str> = written.answers.lines().collect();
         let theirs: Vec<&str> = answers.lines().collect();
         assert!(ours.len() > 500, "{algorithm}: {}", ours.len());
-        for (place, (ours, theirs)) in ours.iter().zip(&theirs).enumerate() {
-            let call = written.calls.lines().nth(place).unwrap();
-            assert_eq!(ours, theirs, "{algorithm}, call {place}: {call}");
+        for ((ours, theirs), call) in ours.iter().zip(&theirs).zip(written.calls.lines()) {
+            assert_eq!(ours, theirs, "{algorithm}: {call}");
         }
         assert_eq!(ours.len(), theirs.len(), "{algorithm}");
         let decision: serde_json::Value = serde_json::from_str(decision).unwrap();
@@ -323,11 +303,7 @@ fn results_are_those_of_the_rust_crate() {
 
 #[test]
 fn the_example_adapts_to_its_queue() {
-    const TEST: &str = "the_example_adapts_to_its_queue";
-    if !has(TEST, "cc") {
-        return;
-    }
-    let folder = TempDir::new().unwrap();
+    let Some(folder) = folder("the_example_adapts_to_its_queue", "cc") else { return };
     let program = compiled(&folder, "cc", "examples/udp_sender.c", &["-std=c11"]);
     let output = run(Command::new(program).args(["tempo", "5"]));
     let last = output.lines().last().unwrap();
@@ -340,11 +316,7 @@ fn the_example_adapts_to_its_queue() {
 /// Against stand-ins of libwebrtc's headers, as of 2026 and as of M128.
 #[test]
 fn the_adapter_for_libwebrtc_follows_a_bottleneck() {
-    const TEST: &str = "the_adapter_for_libwebrtc_follows_a_bottleneck";
-    if !has(TEST, "c++") {
-        return;
-    }
-    let folder = TempDir::new().unwrap();
+    let Some(folder) = folder("the_adapter_for_libwebrtc_follows_a_bottleneck", "c++") else { return };
     let headers = format!("-I{HERE}/tests/cpp");
     for version in ["-DSTANDIN_2026", "-DSTANDIN_M128"] {
         let program = compiled(&folder, "c++", "tests/cpp/webrtc.cc", &["-std=c++20", &headers, version]);
@@ -356,17 +328,12 @@ fn the_adapter_for_libwebrtc_follows_a_bottleneck() {
 #[test]
 fn what_is_installed_is_found_by_pkg_config() {
     const TEST: &str = "what_is_installed_is_found_by_pkg_config";
-    if !has(TEST, "cc") || !has(TEST, "pkg-config") {
-        return;
-    }
-    let folder = TempDir::new().unwrap();
+    let Some(folder) = folder(TEST, "cc").filter(|_| has(TEST, "pkg-config")) else { return };
     let prefix = folder.path().join("prefix");
     run(Command::new(format!("{HERE}/install.sh")).arg(&prefix).arg(built()));
     let asked = |flags: &[&str]| {
-        let found = run(Command::new("pkg-config")
-            .args(flags)
-            .arg("giusto")
-            .env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig")));
+        let path = prefix.join("lib/pkgconfig");
+        let found = run(Command::new("pkg-config").args(flags).arg("giusto").env("PKG_CONFIG_PATH", path));
         found.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
     };
     assert_eq!(asked(&["--modversion"]), [env!("CARGO_PKG_VERSION")]);
@@ -382,8 +349,8 @@ fn what_is_installed_is_found_by_pkg_config() {
         let soname = format!("libgiusto.so.{}", giusto_capi::GIUSTO_ABI_VERSION);
         assert!(needed.contains(&soname), "{needed}");
         // What the library shows are the functions of its header.
-        let symbols =
-            run(Command::new("readelf").args(["-W", "--dyn-syms"]).arg(prefix.join("lib/libgiusto.so")));
+        let library = prefix.join("lib/libgiusto.so");
+        let symbols = run(Command::new("readelf").args(["-W", "--dyn-syms"]).arg(library));
         let shown: Vec<&str> = (symbols.lines())
             .filter(|line| line.contains(" GLOBAL ") && !line.contains(" UND "))
             .filter_map(|line| line.split_whitespace().nth(7))
@@ -398,14 +365,11 @@ fn what_is_installed_is_found_by_pkg_config() {
 
 #[test]
 fn the_header_is_that_of_the_source() {
-    const TEST: &str = "the_header_is_that_of_the_source";
     // `.ci/run` installs it.
     let tools = Path::new(HERE).join("../../target/ci-tools/bin/cbindgen");
     let program = if tools.exists() { tools } else { PathBuf::from("cbindgen") };
-    if !has(TEST, program.to_str().unwrap()) {
-        return;
-    }
-    let folder = TempDir::new().unwrap();
+    let name = program.to_str().unwrap();
+    let Some(folder) = folder("the_header_is_that_of_the_source", name) else { return };
     let header = folder.path().join("giusto.h");
     run(Command::new(program)
         .current_dir(HERE)

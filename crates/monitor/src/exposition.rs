@@ -154,15 +154,17 @@ mod tests {
     use super::*;
     use crate::metric::Figures;
 
+    fn series(to: &str) -> SeriesKey {
+        SeriesKey { from: "a".to_owned(), to: to.to_owned(), stream: "s".to_owned() }
+    }
+
     #[test]
     fn what_is_unknown_has_no_sample() {
-        let series = |to: &str| SeriesKey { from: "a".to_owned(), to: to.to_owned(), stream: "s".to_owned() };
         let figures = Figures::default().with(Metric::Loss, Some(0.0)).with(Metric::RttP99, Some(12.5));
         let up = State { time: 60, figures: Some(figures), crossed: vec![Bound::RttP99], results: [3, 1] };
         let down = State { time: 60, figures: None, crossed: vec![Bound::Reachable], results: [3, 3] };
         let states = BTreeMap::from([(series("b"), up), (series("c"), down)]);
-        let text =
-            text(&states, Troubles::default(), StoreState { is_writing: true, ..StoreState::default() });
+        let text = text(&states, Troubles::default(), StoreState::default());
         for line in [
             "giusto_monitor_known{from=\"a\",to=\"b\",stream=\"s\"} 1",
             "giusto_monitor_known{from=\"a\",to=\"c\",stream=\"s\"} 0",
@@ -211,11 +213,10 @@ mod tests {
     fn the_dashboard_asks_for_what_is_exposed() {
         let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/giusto-monitor.json");
         let board: Value = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
-        let series = SeriesKey { from: "a".to_owned(), to: "b".to_owned(), stream: "s".to_owned() };
         let figures =
             Metric::ALL.into_iter().fold(Figures::default(), |all, metric| all.with(metric, Some(1.0)));
         let state = State { time: 60, figures: Some(figures), crossed: Vec::new(), results: [1, 0] };
-        let text = text(&BTreeMap::from([(series, state)]), Troubles::default(), StoreState::default());
+        let text = text(&BTreeMap::from([(series("b"), state)]), Troubles::default(), StoreState::default());
         let samples: Vec<_> =
             text.lines().filter(|line| !line.starts_with('#')).flat_map(selectors).collect();
 
@@ -254,10 +255,13 @@ mod tests {
             assert!(panels.iter().take(place).all(|other| other["id"] != panel["id"]), "{}", panel["title"]);
             let at = |key: &str| panel["gridPos"][key].as_u64().unwrap();
             assert!(at("x") + at("w") <= 24, "{}", panel["title"]);
-            for cell in
-                (at("x")..at("x") + at("w")).flat_map(|x| (at("y")..at("y") + at("h")).map(move |y| (x, y)))
-            {
-                assert!(cells.insert(cell), "{} covers another panel", panel["title"]);
+            for x in at("x")..at("x") + at("w") {
+                let column = (at("y")..at("y") + at("h")).map(|y| (x, y));
+                assert!(
+                    column.into_iter().all(|cell| cells.insert(cell)),
+                    "{} covers another",
+                    panel["title"]
+                );
             }
         }
     }

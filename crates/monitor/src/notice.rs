@@ -66,21 +66,14 @@ mod tests {
     #[test]
     fn a_notice_says_what_and_where() {
         let series = SeriesKey { from: "a".to_owned(), to: "b".to_owned(), stream: "voice".to_owned() };
-        let change = Change::Bound {
-            bound: Bound::Loss,
-            crossed: true,
-            value: Some(0.02),
-            limit: Some(0.01),
-            reason: None,
-        };
+        let (value, limit) = (Some(0.02), Some(0.01));
+        let change = Change::Bound { bound: Bound::Loss, crossed: true, value, limit, reason: None };
         let object: serde_json::Value = serde_json::from_str(&body(&series, 60, &change).unwrap()).unwrap();
-        assert_eq!(
-            object,
-            json!({
-                "event": "crossed", "bound": "loss", "from": "a", "to": "b", "stream": "voice",
-                "time": "1970-01-01T00:01:00Z", "value": 0.02, "limit": 0.01, "reason": null,
-            })
-        );
+        let expected = json!({
+            "event": "crossed", "bound": "loss", "from": "a", "to": "b", "stream": "voice",
+            "time": "1970-01-01T00:01:00Z", "value": 0.02, "limit": 0.01, "reason": null,
+        });
+        assert_eq!(object, expected);
         assert_eq!(body(&series, 60, &Change::OutageEnded), None);
     }
 

@@ -96,15 +96,11 @@ mod tests {
     }
 
     #[test]
-    fn each_interval_has_one_slot() {
+    fn each_interval_has_one_slot_and_what_sleep_has_missed_is_counted() {
         let mut slots = minutes();
         let taken: Vec<_> = (0..3600).filter_map(|second| slots.take(at(second))).collect();
         assert_eq!(taken, (0..60).map(|minute| at(60 * minute)).collect::<Vec<_>>());
         assert_eq!((slots.missed(), slots.set_back()), (0, 0));
-    }
-
-    #[test]
-    fn what_sleep_has_missed_is_counted_and_not_made_up() {
         let mut slots = minutes();
         assert_eq!(slots.take(at(6)), Some(at(0)));
         // Slots at 65 s and 125 s have passed; that of 185 s begins late, but in its first half.

@@ -269,12 +269,8 @@ mod tests {
     fn sample(sent: u64, lost: u64, rtt_ms: f64) -> Sample {
         let figures =
             Figures::default().with(Metric::RttMin, Some(rtt_ms)).with(Metric::RttP99, Some(rtt_ms));
-        Sample::Measured(Box::new(Measured {
-            sent: Some(sent),
-            lost: Some(lost),
-            figures,
-            ..Measured::default()
-        }))
+        let (sent, lost) = (Some(sent), Some(lost));
+        Sample::Measured(Box::new(Measured { sent, lost, figures, ..Measured::default() }))
     }
 
     fn down() -> Sample {
@@ -322,10 +318,7 @@ mod tests {
         // After a restart nothing is reported again.
         let mut again = Watch::resumed(true, [Bound::Reachable, Bound::RttP99]);
         assert_eq!(again.on_sample(&down(), &thresholds), []);
-    }
-
-    #[test]
-    fn a_bound_that_is_taken_away_is_kept_again() {
+        // A bound that is taken away is kept again.
         let mut watch = Watch::resumed(false, [Bound::Loss]);
         let changes = watch.on_sample(&sample(10, 10, 5.0), &Thresholds::default());
         assert_eq!(bounds(&changes), [(Bound::Loss, false)]);
@@ -338,14 +331,9 @@ mod tests {
         let mut paths = |rtt: f64, ttl: u8| {
             let Sample::Measured(mut measured) = sample(10, 0, rtt) else { unreachable!() };
             measured.path.ttl = Some(ttl);
-            let changes = watch.on_sample(&Sample::Measured(measured), &none);
-            changes
-                .into_iter()
-                .filter_map(|change| match change {
-                    Change::Path(text) => Some(text),
-                    _ => None,
-                })
-                .collect::<Vec<_>>()
+            let changes = watch.on_sample(&Sample::Measured(measured), &none).into_iter();
+            let path = |change| if let Change::Path(text) = change { Some(text) } else { None };
+            changes.filter_map(path).collect::<Vec<_>>()
         };
         for rtt in [10.0, 10.2, 10.1, 10.3, 10.0] {
             assert_eq!(paths(rtt, 60), [] as [&str; 0], "{rtt}");

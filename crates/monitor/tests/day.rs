@@ -25,27 +25,14 @@ const LONGER: u64 = START + 18 * 3600;
 
 fn spec() -> MonitorSpec {
     let text = r#"
-        [[host]]
-        id = "a"
-        address = "192.0.2.1"
-        [[host]]
-        id = "b"
-        address = "192.0.2.2"
-        [[host]]
-        id = "c"
-        address = "192.0.2.3"
-        [[stream]]
-        id = "voice"
-        kind = "voice"
-        [[stream]]
-        id = "echo"
-        kind = "stamp"
-        interval = "5 min"
-        [threshold]
-        loss = 0.01
-        after = 2
-        [webhook]
-        url = "http://127.0.0.1:9/"
+        host = [
+            { id = "a", address = "192.0.2.1" },
+            { id = "b", address = "192.0.2.2" },
+            { id = "c", address = "192.0.2.3" },
+        ]
+        stream = [{ id = "voice", kind = "voice" }, { id = "echo", kind = "stamp", interval = "5 min" }]
+        threshold = { loss = 0.01, after = 2 }
+        webhook = { url = "http://127.0.0.1:9/" }
     "#;
     Document::parse(text, "day.toml").unwrap().monitor().unwrap()
 }
@@ -57,10 +44,6 @@ fn at(seconds: u64) -> Timestamp {
 /// What the network does at a time.
 fn network(job: &Job) -> (Sample, Option<Sample>) {
     let both = job.stream.id == "echo";
-    if job.series.to == "c" && DOWN.contains(&job.time) {
-        let sample = Sample::Unknown("no answer".to_owned());
-        return (sample.clone(), both.then_some(sample));
-    }
     let to_b = job.series.to == "b";
     let lost = if to_b && LOSSY.contains(&job.time) { 25 } else { 0 };
     // The minutes of an hour differ: 10.00 to 10.59 ms.
@@ -71,7 +54,9 @@ fn network(job: &Job) -> (Sample, Option<Sample>) {
             .into_iter()
             .fold(Figures::default(), |figures, (metric, value)| figures.with(metric, Some(value)));
     let measured = Measured { sent: Some(500), lost: Some(lost), figures, ..Measured::default() };
-    let sample = Sample::Measured(Box::new(measured));
+    let is_down = job.series.to == "c" && DOWN.contains(&job.time);
+    let down = || Sample::Unknown("no answer".to_owned());
+    let sample = if is_down { down() } else { Sample::Measured(Box::new(measured)) };
     (sample.clone(), both.then_some(sample))
 }
 
@@ -100,6 +85,22 @@ fn run(engine: &mut Engine, store: &mut Store, time: std::ops::Range<u64>) -> u6
         now = next.unwrap_or(tick).min(tick).max(now + TimeDelta::from_nanos(1));
     }
     jobs
+}
+
+/// Takes all notices.
+fn notices(store: &mut Store) -> Vec<serde_json::Value> {
+    let mut notices = Vec::new();
+    while let Some((id, body)) = store.next_notice().unwrap() {
+        notices.push(serde_json::from_str(&body).unwrap());
+        store.forget_notice(id).unwrap();
+    }
+    notices
+}
+
+/// The events of a series that are of this kind.
+fn events(reader: &Reader, series: i64, kind: EventKind) -> Vec<(u64, Option<u64>, String)> {
+    let events = reader.events(Some(series), START, 100).unwrap();
+    events.into_iter().filter(|own| own.kind == kind).map(|own| (own.time, own.until, own.text)).collect()
 }
 
 fn series(to: &str, stream: &str) -> SeriesKey {
@@ -153,11 +154,7 @@ fn a_day_of_a_mesh_is_kept_rolled_up_and_shown() {
     assert_events(&reader, to_b, to_c);
 
     // Notices: for each series, c down and up again (two ways of echo), loss of b twice.
-    let mut notices = Vec::new();
-    while let Some((id, body)) = store.next_notice().unwrap() {
-        notices.push(serde_json::from_str::<serde_json::Value>(&body).unwrap());
-        store.forget_notice(id).unwrap();
-    }
+    let notices = notices(&mut store);
     let count = |bound: &str, event: &str| {
         notices.iter().filter(|notice| notice["bound"] == bound && notice["event"] == event).count()
     };
@@ -169,17 +166,13 @@ fn a_day_of_a_mesh_is_kept_rolled_up_and_shown() {
 }
 
 fn assert_events(reader: &Reader, to_b: i64, to_c: i64) {
-    let events = reader.events(Some(to_c), START, 100).unwrap();
-    let outage: Vec<_> = events.iter().filter(|event| event.kind == EventKind::Outage).collect();
-    assert_eq!(outage.len(), 1, "{events:?}");
-    assert_eq!((outage[0].time, outage[0].until), (DOWN.start, Some(DOWN.end)));
-    let events = reader.events(Some(to_b), START, 100).unwrap();
-    let of = |kind| events.iter().filter(move |event| event.kind == kind).collect::<Vec<_>>();
-    let [path] = of(EventKind::Path)[..] else { panic!("{events:?}") };
-    assert_eq!((path.time, &*path.text), (LONGER + 120, "shortest RTT 10.58 ms → 30.01 ms"));
-    let [bound] = of(EventKind::Bound)[..] else { panic!("{events:?}") };
+    let [(from, until, _)] = &events(reader, to_c, EventKind::Outage)[..] else { panic!("an outage") };
+    assert_eq!((*from, *until), (DOWN.start, Some(DOWN.end)));
+    let [(time, _, text)] = &events(reader, to_b, EventKind::Path)[..] else { panic!("a path") };
+    assert_eq!((*time, text.as_str()), (LONGER + 120, "shortest RTT 10.58 ms → 30.01 ms"));
+    let [(from, until, _)] = &events(reader, to_b, EventKind::Bound)[..] else { panic!("a bound") };
     // The second result in a row decides.
-    assert_eq!((bound.time, bound.until), (LOSSY.start + 60, Some(LOSSY.end + 60)));
+    assert_eq!((*from, *until), (LOSSY.start + 60, Some(LOSSY.end + 60)));
 }
 
 fn assert_pages(reader: &Reader, site: &Site) {
@@ -194,9 +187,8 @@ fn assert_pages(reader: &Reader, site: &Site) {
     assert!(down.contains("a → c: unknown"), "{down:.600}");
     let asked = Asked::of("from=a&to=c&stream=voice&span=day");
     let charts = pair(site, reader, &asked, now).unwrap().unwrap().to_html();
-    assert!(
-        charts.contains("Round-trip time") && charts.contains("\"outage\"") && charts.contains("no answer")
-    );
+    let shown = ["Round-trip time", "\"outage\"", "no answer"];
+    assert!(shown.iter().all(|text| charts.contains(text)), "{charts:.600}");
     assert!(pair(site, reader, &Asked::of("from=a&to=nobody&stream=voice"), now).unwrap().is_none());
 }
 
@@ -226,20 +218,12 @@ fn a_monitor_that_starts_again_goes_on_where_it_was() {
 
     let reader = Reader::open(&database).unwrap();
     let to_c = reader.series().unwrap()[&series("c", "voice")];
-    let events = reader.events(Some(to_c), START, 100).unwrap();
-    let outages: Vec<_> = events.iter().filter(|event| event.kind == EventKind::Outage).collect();
-    assert_eq!(outages.len(), 1, "{events:?}");
-    assert_eq!((outages[0].time, outages[0].until), (DOWN.start, Some(DOWN.end)));
-    let gaps: Vec<_> = events.iter().filter(|event| event.kind == EventKind::Gap).collect();
-    assert_eq!(gaps.len(), 1);
-    assert_eq!((gaps[0].time, gaps[0].until), (last, Some(second.start)));
+    let [(from, until, _)] = &events(&reader, to_c, EventKind::Outage)[..] else { panic!("an outage") };
+    assert_eq!((*from, *until), (DOWN.start, Some(DOWN.end)));
+    let [(from, until, _)] = &events(&reader, to_c, EventKind::Gap)[..] else { panic!("a gap") };
+    assert_eq!((*from, *until), (last, Some(second.start)));
     // Told once that c is down, once that it is up: three series of c each.
-    let mut told = 0;
-    while let Some((id, _)) = store.next_notice().unwrap() {
-        store.forget_notice(id).unwrap();
-        told += 1;
-    }
-    assert_eq!(told, 6);
+    assert_eq!(notices(&mut store).len(), 6);
 }
 
 #[test]
@@ -267,10 +251,8 @@ fn a_reload_keeps_streams_and_their_states() {
     let job = next(&mut engine, 3600);
     store.record_all(engine.on_result(&job, nothing(), None)).unwrap();
     assert_eq!(store.open_events().unwrap().len(), 1, "an outage");
-    let job = (1..9)
-        .map(|minute| next(&mut engine, 3600 + 60 * minute))
-        .find(|next| next.series == job.series)
-        .unwrap();
+    let mut later = (1..9).map(|minute| next(&mut engine, 3600 + 60 * minute));
+    let job = later.find(|next| next.series == job.series).unwrap();
     spec.streams.retain(|stream| stream.id != job.series.stream);
     store.record_all(engine.reload(START + 4200, &spec, "a")).unwrap();
     assert_eq!(store.open_events().unwrap(), []);

@@ -37,22 +37,22 @@ fn sample(random: &mut Random, base: f64) -> Sample {
         return Sample::Unknown("no answer".to_owned());
     }
     let rtt = base + random.next();
-    let values = [
-        (Metric::RttMin, rtt),
-        (Metric::Rtt, rtt + random.next()),
-        (Metric::RttP99, rtt + 5.0 * random.next()),
-        (Metric::Delay, rtt / 2.0),
-        (Metric::DelayP99, rtt / 2.0 + 3.0 * random.next()),
-        (Metric::DelayError, random.next()),
-        (Metric::Jitter, random.next()),
-        (Metric::Mos, 4.0 + 0.4 * random.next()),
-        (Metric::Rate, 80_000.0 + 100.0 * random.next()),
-        (Metric::ClockOffset, 10.0 * random.next() - 5.0),
-        (Metric::ClockError, random.next()),
+    let figures = [
+        (Metric::RttMin, rtt, 0.0),
+        (Metric::Rtt, rtt, 1.0),
+        (Metric::RttP99, rtt, 5.0),
+        (Metric::Delay, rtt / 2.0, 0.0),
+        (Metric::DelayP99, rtt / 2.0, 3.0),
+        (Metric::DelayError, 0.0, 1.0),
+        (Metric::Jitter, 0.0, 1.0),
+        (Metric::Mos, 4.0, 0.4),
+        (Metric::Rate, 80_000.0, 100.0),
+        (Metric::ClockOffset, -5.0, 10.0),
+        (Metric::ClockError, 0.0, 1.0),
     ];
-    let figures = values
-        .into_iter()
-        .fold(Figures::default(), |figures, (metric, value)| figures.with(metric, Some(value)));
+    let figures = figures.into_iter().fold(Figures::default(), |all, (metric, least, spread)| {
+        all.with(metric, Some(least + spread * random.next()))
+    });
     let lost = if random.next() < 0.05 { (random.next() * 20.0) as u64 } else { 0 };
     Sample::Measured(Box::new(Measured { sent: Some(500), lost: Some(lost), figures, ..Measured::default() }))
 }
@@ -86,14 +86,9 @@ fn a_year_of_a_mesh_of_ten_hosts() {
         }
         let entries = spec.pairs.iter().map(|(from, to)| {
             let [from, to] = [from, to].map(|place| spec.hosts[*place].id.clone());
-            let base = 10.0 * (1 + from.len() + to.len()) as f64;
-            Entry {
-                series: Some(SeriesKey { from, to, stream: "voice".to_owned() }),
-                time,
-                sample: Some(sample(&mut random, base)),
-                notes: Vec::new(),
-                notices: Vec::new(),
-            }
+            let sample = Some(sample(&mut random, 10.0 * (1 + from.len() + to.len()) as f64));
+            let series = Some(SeriesKey { from, to, stream: "voice".to_owned() });
+            Entry { series, time, sample, notes: Vec::new(), notices: Vec::new() }
         });
         store.record_all(entries.collect()).unwrap();
         if minute % 60 == 0 {

@@ -28,8 +28,8 @@ fn figures(bytes: u32, fate: impl Fn(i64, &mut Watch) -> bool) -> Figures {
             queued(&mut watch, captured);
             whole(&mut watch, captured, captured + 50);
         }
-        let packet =
-            Packet { flow: CALL, bytes, sent: at(captured), queue_delay_ns: 7_000_000, ..Packet::default() };
+        let (sent, queue_delay_ns) = (at(captured), 7_000_000);
+        let packet = Packet { flow: CALL, bytes, sent, queue_delay_ns, ..Packet::default() };
         watch.on_event(at(captured), &Event::Sent { packet });
         watch.on_event(at(captured + 50), &Event::Delivered { packet });
     }
@@ -143,11 +143,8 @@ fn taking_more_than_the_share_counts_only_where_others_compete() {
 fn the_rate_is_rated_by_g_1070() {
     // By its formula with a calculator, at 0.1, 0.3, 0.6 and 0.8 of 833 kbit/s.
     for (used, expected) in [(0.1, 0.182), (0.3, 0.470), (0.6, 0.769), (0.8, 0.903)] {
-        assert!(
-            (utility_of_use(used, false) - expected).abs() < 0.002,
-            "{used}: {}",
-            utility_of_use(used, false)
-        );
+        let rated = utility_of_use(used, false);
+        assert!((rated - expected).abs() < 0.002, "{used}: {rated}");
     }
     // 30 % of the share at once are worse than 80 % that come in 350 ms, and better than those that come in 3 s.
     let with = |used: f64, frame_delay_p95_ms| {
@@ -173,13 +170,10 @@ fn delays_are_rated_by_the_e_model() {
 #[test]
 fn the_target_is_compared_each_second() {
     let mut watch = Watch::new(shares(), &[CALL], None);
-    let mut decide = |millis: i64, to: u64| {
-        let decision = Decision::new(at(millis), DataRate::from_bps(to), Cause::Start);
-        watch.on_note(at(millis), &Note::Decided { flow: CALL, decision });
-    };
     // Before the window; within a second and back; a doubling; two halvings.
     for (millis, to) in [(100, 1), (1500, 8), (7100, 16), (7200, 8), (8500, 16), (9500, 4)] {
-        decide(millis, to * 100_000);
+        let decision = Decision::new(at(millis), DataRate::from_bps(to * 100_000), Cause::Start);
+        watch.on_note(at(millis), &Note::Decided { flow: CALL, decision });
     }
     let figures = watch.figures(None);
     // Three octaves in 20 s.

@@ -257,11 +257,9 @@ mod tests {
     #[test]
     fn an_overtaken_packet_is_not_repaired() {
         let mut meter = VoiceMeter::default();
-        for number in [0, 1, 3, 2, 4] {
+        for (number, late) in [(0, 0), (1, 0), (3, 0), (2, 21), (4, 0)] {
             let mut packet = packet(number, true);
-            if number == 2 {
-                packet.at += TimeDelta::from_millis(21);
-            }
+            packet.at += TimeDelta::from_millis(late);
             meter.on_packet(&packet, Some(TimeDelta::ZERO));
         }
         let heard = meter.figures().unwrap();
@@ -310,11 +308,8 @@ mod tests {
                 let mut packet = packet(number, true);
                 packet.rtp_timestamp = ticks;
                 packet.at = Timestamp::ZERO + TimeDelta::from_micros(i64::from(ticks) * 125 / 6 + 10_000);
-                packet.payload = match frames {
-                    1 => vec![0x48, 0xc0, 0],
-                    frames => vec![0x4b, frames, 0xc0, 0, 0, 0, 0, 0],
-                }
-                .into();
+                let head = if frames == 1 { vec![0x48] } else { vec![0x4b, frames] };
+                packet.payload = [head, vec![0xc0, 0, 0, 0, 0, 0]].concat().into();
                 if number != 2 {
                     meter.on_packet(&packet, Some(TimeDelta::ZERO));
                 }
@@ -323,15 +318,16 @@ mod tests {
             let heard = meter.figures().unwrap();
             (heard.lost_packets, heard.repaired_packets)
         };
-        assert_eq!(repaired([1, 1, 1, 1], 0), (1, 1));
-        // Silence, of which nothing is sent, after the lost packet.
-        assert_eq!(repaired([1, 1, 1, 1], 9_600), (1, 1));
-        // Of two or three frames only the last is there.
-        for frames in [2, 3] {
-            assert_eq!(repaired([frames; 4], 0), (1, 0));
-            assert_eq!(repaired([frames, frames, frames, 1], 0), (1, 0));
-            // The sender has made its packets longer after the lost one.
-            assert_eq!(repaired([1, 1, 1, frames], 0), (1, 1));
+        // Alone, and before silence, of which nothing is sent. Of several frames only the last is there. The sender makes its packets longer
+        // after the lost one.
+        for (frames, silence, expected) in [
+            ([1; 4], 0, (1, 1)),
+            ([1; 4], 9_600, (1, 1)),
+            ([2; 4], 0, (1, 0)),
+            ([3, 3, 3, 1], 0, (1, 0)),
+            ([1, 1, 1, 2], 0, (1, 1)),
+        ] {
+            assert_eq!(repaired(frames, silence), expected, "{frames:?} {silence}");
         }
     }
 

@@ -512,6 +512,12 @@ mod tests {
 
     use super::*;
 
+    /// What a caller offers to send.
+    fn sent(media: MediaPlan) -> MediaOffer {
+        let plan = CallPlan::new(&media, Direction::Forward, TimeDelta::from_seconds(8), 1).unwrap();
+        plan.offer(0, Protection::Authenticated).sends.unwrap()
+    }
+
     #[test]
     fn an_offer_describes_the_media_of_the_plan() {
         let media = MediaPlan { videos: 2, audio: true, ecn: Ecn::Ect1, ..MediaPlan::default() };
@@ -528,19 +534,21 @@ mod tests {
 
     #[test]
     fn offers_that_cannot_be_served_are_refused_by_name() {
-        let plan =
-            CallPlan::new(&MediaPlan::default(), Direction::Forward, TimeDelta::from_seconds(8), 1).unwrap();
-        let media = plan.offer(0, Protection::Authenticated).sends.unwrap();
-        let error = |media: &MediaOffer| spec_of(media, None, &[]).unwrap_err().to_string();
-        assert!(error(&MediaOffer { controller: "vegas".to_owned(), ..media.clone() }).contains("vegas"));
-        assert!(error(&MediaOffer { feedback: "pigeon".to_owned(), ..media.clone() }).contains("pigeon"));
-        assert!(!error(&MediaOffer { max_payload: DataSize::ZERO, ..media.clone() }).is_empty());
-        let zero = DataRate::ZERO;
-        assert!(!error(&MediaOffer { rates: [zero; 3], ..media.clone() }).is_empty());
+        let media = sent(MediaPlan::default());
+        let refused = |change: &dyn Fn(&mut MediaOffer), named: &str| {
+            let mut media = media.clone();
+            change(&mut media);
+            let error = spec_of(&media, None, &[]).unwrap_err().to_string();
+            assert!(error.contains(named), "{named}: {error}");
+            media
+        };
+        refused(&|own| "vegas".clone_into(&mut own.controller), "vegas");
+        refused(&|own| "pigeon".clone_into(&mut own.feedback), "pigeon");
+        refused(&|own| own.max_payload = DataSize::ZERO, "");
+        refused(&|own| own.rates = [DataRate::ZERO; 3], "");
         // What sends must know its encoder; what receives need not.
         for encoder in ["av2", "recorded", "fixed"] {
-            let media = MediaOffer { encoder: encoder.to_owned(), ..media.clone() };
-            assert!(error(&media).contains(encoder), "{}", error(&media));
+            let media = refused(&|own| encoder.clone_into(&mut own.encoder), encoder);
             assert!(received(&media, None).is_ok());
         }
         assert!(spec_of(&MediaOffer { encoder: String::new(), ..media }, None, &[]).is_ok());
@@ -574,9 +582,7 @@ mod tests {
             let accepted: &'static [FeedbackKind] = Box::leak(Box::new([kind]));
             let needs = Requirements::DEFAULT.with_feedback(kind, accepted);
             let own = Algorithm::custom("ours", needs, |limits, _| Box::new(Fixed::new(limits.start)));
-            let media = MediaPlan { controller: own, ..MediaPlan::default() };
-            let plan = CallPlan::new(&media, Direction::Forward, TimeDelta::from_seconds(8), 1).unwrap();
-            let offer = plan.offer(0, Protection::Authenticated).sends.unwrap();
+            let offer = sent(MediaPlan { controller: own, ..MediaPlan::default() });
             let there = received(&offer, None).unwrap();
             assert_eq!((there.controller.as_str(), there.spec.reported()), ("ours", kind));
             // It cannot send by what it does not know.

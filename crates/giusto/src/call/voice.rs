@@ -283,10 +283,8 @@ mod encoder {
             while let Some(at) = voice.next_frame_at().filter(|at| *at < Timestamp::from_nanos(2_000_000_000))
             {
                 let Some(frame) = voice.poll_frame(at) else { continue };
-                assert_eq!(
-                    (frame.captured, u64::from(frame.media_timestamp)),
-                    (at, at.as_nanos() * 48 / 1_000_000)
-                );
+                let timestamp = u64::from(frame.media_timestamp);
+                assert_eq!((frame.captured, timestamp), (at, at.as_nanos() * 48 / 1_000_000));
                 let bytes = frame.payload.to_vec();
                 if at < Timestamp::from_nanos(1_000_000_000) { packets.push(bytes) } else { quiet += 1 }
             }
@@ -316,13 +314,7 @@ mod encoder {
                 2 if random.random() => i16::MAX,
                 2 | 4 => i16::MIN,
                 3 => i16::MAX,
-                5 => {
-                    if n == impulse {
-                        i16::MIN
-                    } else {
-                        0
-                    }
-                }
+                5 => i16::MIN * i16::from(n == impulse),
                 6 => ((n as f64 * 0.05).sin() * 60_000.0) as i16,
                 _ => random.random_range(-1..=1),
             };
@@ -333,11 +325,9 @@ mod encoder {
         fn whatever_the_samples_are_packets_of_their_time_come_and_nothing_panics() {
             let mut random = rand::rngs::StdRng::seed_from_u64(1);
             let (mut sent, mut silent) = (0, 0);
-            for round in 0..60_u16 {
-                let (rate, channels) = (
-                    [8_000, 11_025, 12_000, 16_000, 24_000, 44_100, 48_000][usize::from(round % 7)],
-                    round % 2 + 1,
-                );
+            for round in 0..28_u16 {
+                let rates = [8_000, 11_025, 12_000, 16_000, 24_000, 44_100, 48_000];
+                let (rate, channels) = (rates[usize::from(round % 7)], round % 2 + 1);
                 let mut samples = Vec::new();
                 while samples.len() < rate as usize * usize::from(channels) {
                     let (kind, count) = (random.random_range(0..8), random.random_range(1..6_000));
@@ -361,7 +351,7 @@ mod encoder {
                     assert_eq!(decoded.unwrap(), each, "round {round}, packet {n}");
                 }
             }
-            assert!(sent > 2_000 && sent + silent == 3_000, "{sent} {silent}");
+            assert!(sent > 930 && sent + silent == 1_400, "{sent} {silent}");
         }
 
         #[test]
@@ -380,13 +370,16 @@ mod encoder {
 
         #[test]
         fn what_opus_does_not_take_is_refused_by_name() {
-            let error =
-                |samples, rate, channels| VoiceInput::new(vec![0; samples], rate, channels).unwrap_err();
-            assert!(error(96_000, 96_000, 1).contains("96000 Hz"));
-            assert!(error(96_000, 0, 1).contains("0 Hz"));
-            assert!(error(96_000, 48_000, 0).contains("0 channels"));
-            assert!(error(96_000, 48_000, 6).contains("6 channels"));
-            assert!(error(959, 48_000, 1).contains("shorter"));
+            for (samples, rate, channels, expected) in [
+                (96_000, 96_000, 1, "96000 Hz"),
+                (96_000, 0, 1, "0 Hz"),
+                (96_000, 48_000, 0, "0 channels"),
+                (96_000, 48_000, 6, "6 channels"),
+                (959, 48_000, 1, "shorter"),
+            ] {
+                let error = VoiceInput::new(vec![0; samples], rate, channels).unwrap_err();
+                assert!(error.contains(expected), "{expected}: {error}");
+            }
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Tests of captures and Chrome traces.
 
-use std::{collections::BTreeMap, fs, ops::ControlFlow, path::Path};
+use std::{collections::BTreeMap, fs, ops::ControlFlow};
 
 use serde_json::Value;
 
@@ -18,15 +18,18 @@ const SCENARIO: &str = r#"
     flow = [{ id = "call", kind = "media", controller = "gcc:libwebrtc" }]
 "#;
 
-fn run(pcap: &Path, chrome: &Path) -> RunRecord {
+/// The record of a run, its capture and its trace.
+fn run() -> (RunRecord, Vec<u8>, Vec<u8>) {
+    let folder = tempfile::tempdir().unwrap();
+    let (pcap, chrome) = (folder.path().join("a.pcapng"), folder.path().join("a.json"));
     let scenario = Scenario::parse(SCENARIO, "capture.toml").unwrap();
-    let mut outputs = Outputs::new().with_capture(pcap, &scenario).unwrap();
-    let mut trace = ChromeTrace::create(chrome, TraceNames::of(&scenario)).unwrap();
+    let mut outputs = Outputs::new().with_capture(&pcap, &scenario).unwrap();
+    let mut trace = ChromeTrace::create(&chrome, TraceNames::of(&scenario)).unwrap();
     let go_on = |_| ControlFlow::Continue(());
     let record = simulate_with(&scenario, 1, RecordOptions::default(), &mut outputs, &mut trace, go_on);
     outputs.finish().unwrap();
     trace.finish().unwrap();
-    record
+    (record, fs::read(pcap).unwrap(), fs::read(chrome).unwrap())
 }
 
 /// The blocks of a pcapng file: type and body.
@@ -45,14 +48,11 @@ fn blocks(mut bytes: &[u8]) -> Vec<(u32, &[u8])> {
 
 #[test]
 fn a_capture_has_the_packets_of_the_sender() {
-    let folder = tempfile::tempdir().unwrap();
-    let (pcap, chrome) = (folder.path().join("a.pcapng"), folder.path().join("a.json"));
-    let record = run(&pcap, &chrome);
-    let bytes = fs::read(&pcap).unwrap();
+    let (record, bytes, _) = run();
     let blocks = blocks(&bytes);
     assert_eq!((blocks[0].0, blocks[1].0), (0x0a0d_0d0a, 1));
-    let packets: Vec<_> = blocks[2..].iter().map(|(kind, body)| (kind, body)).collect();
-    assert!(packets.iter().all(|(kind, _)| **kind == 6));
+    let packets = &blocks[2..];
+    assert!(packets.iter().all(|(kind, _)| *kind == 6));
     // The version of IP, and the source.
     let is_sent = |body: &[u8]| body[20] == 0x45 && body[32..36] == [192, 0, 2, 1];
     let sent = packets.iter().filter(|(_, body)| is_sent(body)).count();
@@ -65,18 +65,14 @@ fn a_capture_has_the_packets_of_the_sender() {
     assert_eq!(within as u64, record.flows[0].sent_packets);
     // Feedback each 50 ms at the least, and a report each second.
     assert!((80..300).contains(&arrived), "{arrived}");
-    let times: Vec<u64> = packets.iter().map(|(_, body)| nanos(body)).collect();
-    assert!(
-        times.iter().any(|ns| ns % 1000 != 0) && times.iter().filter(|ns| **ns > 1_000_000_000).count() > 100
-    );
+    let times = || packets.iter().map(|(_, body)| nanos(body));
+    assert!(times().any(|ns| ns % 1000 != 0) && times().filter(|ns| *ns > 1_000_000_000).count() > 100);
 }
 
 #[test]
 fn a_chrome_trace_has_what_its_format_requires() {
-    let folder = tempfile::tempdir().unwrap();
-    let (pcap, chrome) = (folder.path().join("a.pcapng"), folder.path().join("a.json"));
-    let record = run(&pcap, &chrome);
-    let events: Vec<Value> = serde_json::from_slice(&fs::read(&chrome).unwrap()).unwrap();
+    let (record, _, trace) = run();
+    let events: Vec<Value> = serde_json::from_slice(&trace).unwrap();
     let mut phases = BTreeMap::<String, u64>::new();
     let mut open = BTreeMap::new();
     for event in &events {
@@ -92,10 +88,11 @@ fn a_chrome_trace_has_what_its_format_requires() {
             "C" => assert!(event["args"]["value"].is_number(), "{event}"),
             "i" => assert_eq!(event["s"], "p"),
             // Nestable asynchronous events match by category and id.
-            "b" => assert!(
-                open.insert(event["id"].to_string(), ts.unwrap()).is_none() && event["cat"] == "frame"
-            ),
-            "e" => assert!(open.remove(&event["id"].to_string()).is_some_and(|began| began <= ts.unwrap())),
+            "b" => {
+                assert_eq!(event["cat"], "frame");
+                assert!(open.insert(event["id"].to_string(), ts).is_none());
+            }
+            "e" => assert!(open.remove(&event["id"].to_string()).is_some_and(|began| began <= ts)),
             other => panic!("unknown phase {other}"),
         }
     }

@@ -35,14 +35,7 @@ fn feature(observation: &Observation, name: &str) -> f32 {
 /// 2 Mbit/s, 50 ms RTT, a perfect encoder.
 const CALL: &str = r#"
     duration = "20 s"
-    [[link]]
-    id = "bottleneck"
-    from = "camera"
-    to = "viewer"
-    rate = "2 Mbit/s"
-    delay = "25 ms"
-    queue = { kind = "drop-tail", limit = "300 ms" }
-    reverse = { rate = "unlimited", delay = "25 ms" }
+    link = [{ id = "bottleneck", from = "camera", to = "viewer", rate = "2 Mbit/s", delay = "25 ms", queue = { kind = "drop-tail", limit = "300 ms" }, reverse = { rate = "unlimited", delay = "25 ms" } }]
     [[flow]]
     id = "call"
     kind = "media"
@@ -73,14 +66,9 @@ fn an_action_becomes_the_rate_of_the_next_step() {
     environment.reset_to(1).unwrap();
     let low = action_of_rate(DataRate::from_bps(800_000));
     let high = action_of_rate(DataRate::from_bps(1_500_000));
-    let mut last = None;
-    for _ in 0..20 {
-        last = Some(environment.step(low).unwrap());
-    }
-    let steady = last.unwrap();
+    let steady = (0..20).map(|_| environment.step(low).unwrap()).last().unwrap();
     assert_eq!(steady.target.as_bps() / 100, 8_000);
-    let rates = ["target_rate", "sent_rate", "received_rate"];
-    for name in rates {
+    for name in ["target_rate", "sent_rate", "received_rate"] {
         let rate = rate_of_action(feature(&steady.observation, name)).as_bps();
         assert!((760_000..=840_000).contains(&rate), "{name}: {rate}");
     }
@@ -106,11 +94,9 @@ fn a_rate_above_the_capacity_fills_the_queue_and_costs_reward() {
     assert!((0.0..=0.2).contains(&reward(&above)), "{}", reward(&above));
     // 0.1 of the capacity: 0.18 by ITU-T G.1070.
     assert!((0.13..=0.23).contains(&reward(&below)), "{}", reward(&below));
-    let last = &above.last().unwrap();
-    let queue = feature(&last.observation, "queue_delay_s");
-    assert!((0.25..=0.31).contains(&queue), "{queue}");
-    let loss = feature(&last.observation, "loss_ratio");
-    assert!((0.2..=0.45).contains(&loss), "{loss}");
+    let last = &above.last().unwrap().observation;
+    let (queue, loss) = (feature(last, "queue_delay_s"), feature(last, "loss_ratio"));
+    assert!((0.25..=0.31).contains(&queue) && (0.2..=0.45).contains(&loss), "{queue} {loss}");
 }
 
 #[test]
@@ -150,29 +136,28 @@ fn episodes_are_of_the_families_that_were_asked_for() {
 }
 
 #[test]
-fn few_scenarios_come_again() {
-    let play = |environment: &mut Environment| {
-        let mut numbers = std::collections::BTreeSet::new();
-        for _ in 0..12 {
+fn few_scenarios_come_again_and_are_those_of_the_family() {
+    let numbers = |environment: &mut Environment| {
+        let mut number = |()| {
             environment.reset().unwrap();
-            numbers.insert(environment.number().unwrap());
-        }
-        numbers
+            environment.number().unwrap()
+        };
+        (0..12).map(|_| number(())).collect::<std::collections::BTreeSet<u64>>()
     };
-    let few = Episodes::benchmark("tests", &["static", "lte"]).unwrap().at_most(2).unwrap();
-    // The first two of both families, of which those of LTE are kept.
-    assert_eq!(play(&mut Environment::new(few)), [0, 4, 23, 27].into());
-    assert!(play(&mut families(&["static"])).len() > 10);
-    let kept = Episodes::benchmark("tests", &["lte"]).unwrap().at_most(2).unwrap();
+    let few = Episodes::benchmark("tests", &["static", "stalls"]).unwrap().at_most(2).unwrap();
+    let place = Family::ALL.iter().position(|family| *family == Family::Stalls).unwrap() as u64;
+    let count = Family::ALL.len() as u64;
+    assert_eq!(numbers(&mut Environment::new(few)), [0, place, count, place + count].into());
+    assert!(numbers(&mut families(&["static"])).len() > 10);
+    // Those of LTE are kept once they are made.
+    let kept = Episodes::benchmark("tests", &["lte"]).unwrap().at_most(1).unwrap();
     let mut environments = [Environment::new(kept.clone()), Environment::new(kept), families(&["lte"])];
-    let [first, second, unbounded] = environments.each_mut().map(|own| play_some(own, 4));
-    assert_eq!((&first, &first), (&second, &unbounded));
-}
-
-/// The rewards of the first 25 steps of an episode.
-fn play_some(environment: &mut Environment, number: u64) -> Vec<f64> {
-    environment.reset_to(number).unwrap();
-    (0..25).map(|_| environment.step(-0.3).unwrap().reward).collect()
+    let mut rewards = environments.iter_mut().map(|environment| {
+        environment.reset_to(4).unwrap();
+        (0..25).map(|_| environment.step(-0.3).unwrap().reward).collect::<Vec<f64>>()
+    });
+    let first = rewards.next().unwrap();
+    assert!(rewards.all(|other| other == first));
 }
 
 #[test]
@@ -180,7 +165,7 @@ fn every_family_can_be_played_to_its_end() {
     for (index, family) in Family::ALL.into_iter().enumerate() {
         let mut environment = families(&[family.name()]);
         let steps = play(&mut environment, index as u64, -0.5);
-        let seconds = if environment.scenario().is_some() { steps.len() as f64 * 0.2 } else { 0.0 };
+        let seconds = steps.len() as f64 * 0.2;
         assert!((9.0..=80.0).contains(&seconds), "{}: {seconds} s", family.name());
         for step in &steps {
             assert!((0.0..=1.0).contains(&step.reward));
@@ -211,7 +196,7 @@ fn rewards_rank_controllers_as_the_utility_does() {
     let controllers = ["gcc:libwebrtc", "scream:v2", "tempo", "fixed"];
     let mut points = Vec::new();
     let (mut agree, mut pairs) = (0, 0);
-    for number in [0, 1, 2, 3, 5, 6, 8, 15, 17].into_iter().flat_map(|family| [0, 23].map(|of| of + family)) {
+    for number in [0, 1, 2, 3, 5, 6, 8, 15, 17] {
         let of_controllers = controllers.map(|controller| {
             let mut environment =
                 families(&[Family::of(number).name()]).following(controller.parse().unwrap());
@@ -219,9 +204,8 @@ fn rewards_rank_controllers_as_the_utility_does() {
             let utility = environment.figures().unwrap().utility.total;
             (mean(steps.iter().map(|step| step.reward)), utility)
         });
-        for (better, worse) in of_controllers.iter().flat_map(|a| of_controllers.iter().map(move |b| (a, b)))
-        {
-            if better.1 > worse.1 + 0.1 {
+        for better in &of_controllers {
+            for worse in of_controllers.iter().filter(|worse| better.1 > worse.1 + 0.1) {
                 pairs += 1;
                 agree += u32::from(better.0 > worse.0);
             }
@@ -229,7 +213,7 @@ fn rewards_rank_controllers_as_the_utility_does() {
         points.extend(of_controllers);
     }
     let share = f64::from(agree) / f64::from(pairs);
-    assert!(pairs >= 50 && (0.91..0.99).contains(&share), "{agree} of {pairs}");
+    assert!(pairs >= 25 && (0.91..0.99).contains(&share), "{agree} of {pairs}");
     // Pearson's coefficient of correlation.
     let (x, y) = (mean(points.iter().map(|point| point.0)), mean(points.iter().map(|point| point.1)));
     let sum = |of: &dyn Fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>();
@@ -251,7 +235,7 @@ fn a_batch_does_what_its_environments_do_alone() {
     let begin: Vec<Option<Begin>> =
         (0..count as u64).map(|seed| Some(Begin { seed: Some(seed), number: None })).collect();
     let environments = || (0..count).map(alone).collect::<Vec<_>>();
-    for threads in [1, 2, 3] {
+    for threads in [1, 3] {
         let mut next = Batch::new(environments(), Autoreset::NextStep, threads).unwrap();
         let mut same = Batch::new(environments(), Autoreset::SameStep, threads).unwrap();
         next.reset(&begin).unwrap();
@@ -282,25 +266,21 @@ fn a_batch_does_what_its_environments_do_alone() {
 
 #[test]
 fn errors_name_what_is_wrong() {
-    let error = |result: Result<Episodes, EnvironmentError>| result.unwrap_err().to_string();
-    assert!(error(Episodes::benchmark("", &["static"])).contains("seed is empty"));
-    assert!(
-        error(Episodes::benchmark("x", &["steps"])).contains("\"steps\" is unknown: expected one of static")
-    );
-    assert!(error(Episodes::benchmark::<&str>("x", &[])).contains("name at least one"));
-    let one = Episodes::benchmark("x", &["static"]).unwrap();
-    assert!(error(one.at_most(0)).contains("at least 1, found 0"));
     let scenario = |text: &str| Scenario::parse(text, "call.toml").unwrap();
-    assert!(
-        error(Episodes::of_scenario(scenario(CALL), Some("other"))).contains("flow called \"other\" with")
-    );
     let several = CALL.replace("id = \"call\"", "id = \"call\"\ncount = 2");
-    assert!(error(Episodes::of_scenario(scenario(&several), None)).contains("no media flow with count = 1"));
-    let other = CALL.replace("bottleneck", "wire");
-    assert!(
-        error(Episodes::of_scenario(scenario(&other), None))
-            .contains("no link called \"bottleneck\" ends at")
-    );
+    let of = |text: &str, flow| Episodes::of_scenario(scenario(text), flow);
+    for (result, expected) in [
+        (Episodes::benchmark("", &["static"]), "seed is empty"),
+        (Episodes::benchmark("x", &["steps"]), "\"steps\" is unknown: expected one of static"),
+        (Episodes::benchmark::<&str>("x", &[]), "name at least one"),
+        (Episodes::benchmark("x", &["static"]).unwrap().at_most(0), "at least 1, found 0"),
+        (of(CALL, Some("other")), "flow called \"other\" with"),
+        (of(&several, None), "no media flow with count = 1"),
+        (of(&CALL.replace("bottleneck", "wire"), None), "no link called \"bottleneck\" ends at"),
+    ] {
+        let error = result.unwrap_err().to_string();
+        assert!(error.contains(expected), "{expected}: {error}");
+    }
     let mut environment = call();
     assert!(matches!(environment.step(0.0), Err(EnvironmentError::NoEpisode)));
     environment.reset().unwrap();
@@ -311,7 +291,7 @@ fn errors_name_what_is_wrong() {
     let mut long = call().with_step(TimeDelta::from_seconds(10)).unwrap();
     assert_eq!(play(&mut long, 1, 0.0).len(), 1);
     let late = CALL.replace("start = \"1 s\"", "start = \"19.9 s\"");
-    let mut late = Environment::new(Episodes::of_scenario(scenario(&late), None).unwrap());
+    let mut late = Environment::new(of(&late, None).unwrap());
     assert!(late.reset().unwrap_err().to_string().contains("shorter than a step"));
     let mut batch = Batch::new(vec![call()], Autoreset::NextStep, 1).unwrap();
     assert!(matches!(batch.reset_unless(&[Some(Begin::default())], || true), Err(EnvironmentError::Ended)));
@@ -346,15 +326,15 @@ fn each_episode_draws_its_values_and_its_number_repeats_them() {
     for number in 0..300 {
         environment.reset_to(number).unwrap();
         let values = drawn(&environment);
-        let rate = values[0].strip_suffix(" Mbit/s").unwrap();
-        rates.push(rate.parse::<f64>().unwrap());
-        assert!((0.0..=0.02).contains(&values[1].parse::<f64>().unwrap()));
+        let rate: f64 = values[0].strip_suffix(" Mbit/s").unwrap().parse().unwrap();
+        let loss: f64 = values[1].parse().unwrap();
+        assert!((1.0..=4.0).contains(&rate) && (0.0..=0.02).contains(&loss), "{values:?}");
+        rates.push(rate);
         codel += u32::from(values[2] == "codel");
         whole.push(values[3].parse::<u32>().unwrap());
     }
-    assert!(rates.iter().all(|rate| (1.0..=4.0).contains(rate)));
     // Uniform: the mean has a standard deviation of 0.05.
-    assert!((mean(rates.iter().copied()) - 2.5).abs() < 0.2 && (110..190).contains(&codel), "{codel}");
+    assert!((mean(rates.into_iter()) - 2.5).abs() < 0.2 && (110..190).contains(&codel), "{codel}");
     assert_eq!((whole.iter().min(), whole.iter().max()), (Some(&10), Some(&30)));
     // The same number: the same values and the same steps; another: other ones.
     let once = play(&mut environment, 7, 0.2);
@@ -364,11 +344,11 @@ fn each_episode_draws_its_values_and_its_number_repeats_them() {
     assert_eq!((&once, values), (&again, drawn(&environment)));
     assert_ne!(once, other);
     // They take effect: what arrives at a rate above the capacity is the capacity.
-    for (low, high) in [("1 Mbit/s", "1 Mbit/s"), ("3 Mbit/s", "3 Mbit/s")] {
-        let mut environment = randomised(&[("link.bottleneck.rate", range(low, high))]).unwrap();
+    for (rate, uses) in [("1 Mbit/s", 0.95..=1.1), ("3 Mbit/s", 0.62..=0.71)] {
+        let mut environment = randomised(&[("link.bottleneck.rate", range(rate, rate))]).unwrap();
         let steps = play(&mut environment, 0, action_of_rate(DataRate::from_bps(2_000_000)));
-        let (used, free) = (steps.last().unwrap().figures.use_ratio.unwrap(), 2.0 / 3.0);
-        assert!(if low == "1 Mbit/s" { used > 0.95 } else { (used - free).abs() < 0.05 }, "{low}: {used}");
+        let used = steps.last().unwrap().figures.use_ratio.unwrap();
+        assert!(uses.contains(&used), "{rate}: {used}");
     }
 }
 

@@ -153,64 +153,47 @@ mod tests {
     };
 
     fn stream(ssrc: u32, frames: u64, skipped: u64) -> StreamRecord {
+        let (requested_packets, retransmitted_packets) = (Some(frames), Some(skipped));
+        let repair = RepairRecord { requested_packets, retransmitted_packets, ..RepairRecord::default() };
         StreamRecord {
-            id: "video".to_owned(),
-            ssrc,
-            kind: StreamKind::Video,
-            priority: None,
-            goodput_bps: frames as f64,
             frames,
-            frame_delay_ms: None,
             skipped_frames: Some(skipped),
-            discarded_packets: Some(skipped),
-            late_frames: Some(frames),
-            is_unreported: false,
-            repair: Some(RepairRecord {
-                requested_packets: Some(frames),
-                retransmitted_packets: Some(skipped),
-                ..RepairRecord::default()
-            }),
+            repair: Some(repair),
+            ..StreamRecord::new("video", ssrc, StreamKind::Video)
         }
     }
 
     /// A record whose counts and columns are all `count`, over so many windows.
     fn run(count: u64, windows: usize) -> RunRecord {
+        let (id, rate, column) = ("call".to_owned(), count as f64, vec![count; windows]);
+        let maybe = vec![Some(rate); windows];
         let flow = FlowRecord {
-            id: "call".to_owned(),
+            id: id.clone(),
             sent_packets: count,
             received_packets: count,
             lost_packets: count,
-            sent_rate_bps: count as f64,
-            received_rate_bps: count as f64,
-            loss_ratio: Some(count as f64),
-            target_rate_bps: Some(count as f64),
+            sent_rate_bps: rate,
+            received_rate_bps: rate,
+            loss_ratio: Some(rate),
+            target_rate_bps: Some(rate),
             frames: Some(count),
-            feedback_rate_bps: Some(count as f64),
+            feedback_rate_bps: Some(rate),
             streams: vec![stream(0x5500_0002, count, count)],
             ..FlowRecord::default()
         };
-        let column = vec![count; windows];
-        let maybe = vec![Some(count as f64); windows];
+        let cause = giusto_congestion::Cause::Start;
         let media = MediaTimeline {
             target_rate_bps: maybe.clone(),
             frames: column.clone(),
             frame_delay_max_ms: maybe.clone(),
-            streams: Vec::new(),
-            decisions: vec![DecisionRecord {
-                at_s: count as f64,
-                from_bps: 1,
-                to_bps: 2,
-                cause: giusto_congestion::Cause::Start,
-            }],
-            omitted_decisions: count,
+            decisions: vec![DecisionRecord { at_s: rate, from_bps: 1, to_bps: 2, cause }],
+            ..MediaTimeline::default()
         };
         let over_time = FlowTimeline {
-            id: "call".to_owned(),
+            id,
             sent_packets: column.clone(),
             received_packets: column.clone(),
-            dropped_packets: column.clone(),
-            sent_rate_bps: column.clone(),
-            received_rate_bps: column,
+            dropped_packets: column,
             queue_delay_max_ms: maybe.clone(),
             gauges: vec![Gauge { name: "window_bytes".to_owned(), mean: maybe }],
             media: Some(media),
@@ -222,21 +205,13 @@ mod tests {
     }
 
     fn call(role: &str, count: u64, windows: usize) -> CallRecord {
-        let call = CallFigures {
-            role: role.to_owned(),
-            doubts: vec![format!("{count} were late")],
-            ..CallFigures::default()
-        };
-        CallRecord { run: run(count, windows), call }
+        let (role, doubts) = (role.to_owned(), vec![format!("{count} were late")]);
+        CallRecord { run: run(count, windows), call: CallFigures { role, doubts, ..CallFigures::default() } }
     }
 
     fn merged() -> RunRecord {
-        let about = FlowRecord {
-            id: "s1".to_owned(),
-            path: vec!["wire".to_owned()],
-            streams: vec![stream(2, 0, 0)],
-            ..FlowRecord::default()
-        };
+        let (id, path, streams) = ("s1".to_owned(), vec!["wire".to_owned()], vec![stream(2, 0, 0)]);
+        let about = FlowRecord { id, path, streams, ..FlowRecord::default() };
         merge(about, call("caller", 10, 5), call("listener", 20, 3), run(30, 4))
     }
 
@@ -247,10 +222,8 @@ mod tests {
         assert_eq!((flow.id.as_str(), flow.path[0].as_str()), ("s1", "wire"));
         assert_eq!((flow.sent_packets, flow.sent_rate_bps, flow.target_rate_bps), (10, 10.0, Some(10.0)));
         assert_eq!((flow.received_packets, flow.received_rate_bps, flow.frames), (20, 20.0, Some(20)));
-        assert_eq!(
-            (flow.feedback_rate_bps, flow.loss_ratio, flow.lost_packets),
-            (Some(20.0), Some(30.0), 30)
-        );
+        let (feedback, loss) = (flow.feedback_rate_bps, flow.loss_ratio);
+        assert_eq!((feedback, loss, flow.lost_packets), (Some(20.0), Some(30.0), 30));
         let stream = &flow.streams[0];
         let repair = stream.repair.unwrap();
         assert_eq!((stream.ssrc, stream.frames, stream.skipped_frames), (2, 20, Some(10)));
@@ -265,15 +238,10 @@ mod tests {
         let flow = &timeline.flows[0];
         let media = flow.media.as_ref().unwrap();
         assert_eq!((flow.id.as_str(), timeline.t_s.len()), ("s1", 4));
-        assert_eq!(
-            (&flow.sent_packets[..], &flow.received_packets[..]),
-            (&[10; 4][..], &[20, 20, 20, 0][..])
-        );
-        assert_eq!((&flow.dropped_packets[..], flow.queue_delay_max_ms[3]), (&[30; 4][..], Some(30.0)));
-        assert_eq!(
-            (media.target_rate_bps[3], media.frames[2], media.decisions[0].at_s),
-            (Some(10.0), 20, 10.0)
-        );
+        let columns = [&flow.sent_packets, &flow.received_packets, &flow.dropped_packets];
+        assert_eq!(columns.map(|column| &column[..]), [[10; 4], [20, 20, 20, 0], [30; 4]]);
+        assert_eq!((media.target_rate_bps[3], flow.queue_delay_max_ms[3]), (Some(10.0), Some(30.0)));
+        assert_eq!((media.frames[2], media.decisions[0].at_s), (20, 10.0));
         assert_eq!(media.frame_delay_max_ms, [Some(20.0), Some(20.0), Some(20.0), None]);
         assert_eq!(flow.gauges[0].mean, [Some(10.0); 4]);
     }

@@ -74,19 +74,10 @@ mod tests {
     #[test]
     fn the_median_is_taken_field_by_field() {
         let runs = [run(3.5, 7, Some(1.0)), run(1.5, 9, None), run(2.5, 0, Some(2.0))];
-        let middle = median_of(&runs);
-        assert_eq!(middle.strategy, "grid");
-        assert_eq!(middle.rate_bps, Some(1_000_000));
-        assert_eq!(middle.rx_rate_bps, Some(2.5));
-        assert_eq!(middle.lost_packets, Some(7));
-        assert_eq!(middle.gap_error_us.p99, Some(1.5));
-        assert_eq!(middle.jitter_ms, None);
-        assert_eq!(middle.repeats, Some(3));
-        let two = median_of(&[run(1.0, 2, None), run(2.0, 5, Some(3.0))]);
-        assert_eq!(
-            (two.rx_rate_bps, two.lost_packets, two.gap_error_us.p99),
-            (Some(1.5), Some(4), Some(3.0))
-        );
+        let repeated = |runs, run| RunResult { repeats: Some(runs), ..run };
+        assert_eq!(median_of(&runs), repeated(3, run(2.5, 7, Some(1.5))));
+        let two = [run(1.0, 2, None), run(2.0, 5, Some(3.0))];
+        assert_eq!(median_of(&two), repeated(2, run(1.5, 4, Some(3.0))));
     }
 
     #[test]

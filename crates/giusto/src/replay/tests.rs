@@ -10,8 +10,10 @@ use giusto_congestion::{
     QueueState, SentPacket, StreamState,
     nada::{self, RateMode},
 };
+use giusto_sim::random::{self, Random};
 use giusto_units::{DataRate, DataSize, Ecn, PeerTimestamp, TimeDelta, Timestamp};
 use proptest::prelude::*;
+use tempfile::TempDir;
 
 use super::{
     Entry, Event, Lacks, LogReader, ReadError, Recording, Replay, ReplayOptions, RtcEventLog, SessionInfo,
@@ -21,7 +23,7 @@ use crate::{
     capture::Outputs,
     run::{RecordOptions, simulate_with},
     scenario::Scenario,
-    testing::algorithm,
+    testing::{algorithm, at},
 };
 
 fn run(path: &Path, controllers: &[&str]) -> Result<Replay, ReadError> {
@@ -30,44 +32,30 @@ fn run(path: &Path, controllers: &[&str]) -> Result<Replay, ReadError> {
 }
 
 /// Records a flow whose link falls from 2 to 0.7 Mbit/s and loses packets.
-fn record(path: &Path, controller: &str, more: &str) {
+fn recorded(controller: &str) -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("call.jsonl");
     let text = format!(
         r#"
         duration = "20 s"
-        [[link]]
-        id = "wire"
-        from = "here"
-        to = "there"
-        rate = "2 Mbit/s"
-        delay = "30 ms"
-        loss = 0.01
-        duplex = true
-        queue = {{ kind = "codel" }}
-        [[change]]
-        at = "10 s"
-        link = "wire"
-        rate = "700 kbit/s"
-        [[flow]]
-        id = "call"
-        kind = "media"
-        controller = "{controller}"
-        {more}
+        link = [{{ id = "wire", from = "here", to = "there", rate = "2 Mbit/s", delay = "30 ms", loss = 0.01, duplex = true, queue = "codel" }}]
+        change = [{{ at = "10 s", link = "wire", rate = "700 kbit/s" }}]
+        flow = [{{ id = "call", kind = "media", ecn = "ect0", controller = "{controller}" }}]
         "#
     );
     let scenario = Scenario::parse(&text, "replay.toml").unwrap();
-    let mut outputs = Outputs::new().with_session_log(path, &scenario, None).unwrap();
+    let mut outputs = Outputs::new().with_session_log(&path, &scenario, None).unwrap();
     simulate_with(&scenario, 3, RecordOptions::default(), &mut outputs, &mut (), |_| {
         std::ops::ControlFlow::Continue(())
     });
-    assert_eq!(outputs.finish().unwrap(), (vec![path.to_owned()], Vec::new()));
+    assert_eq!(outputs.finish().unwrap(), (vec![path.clone()], Vec::new()));
+    (folder, path)
 }
 
 #[test]
 fn every_recorded_controller_decides_the_same_again() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("call.jsonl");
     for algorithm in Algorithm::all() {
-        record(&path, algorithm.name(), "ecn = \"ect0\"");
+        let (_folder, path) = recorded(algorithm.name());
         let replayed = run(&path, &[algorithm.name()]).unwrap();
         let own = &replayed.controllers[0];
         assert_eq!((own.identical, &own.first_difference), (Some(true), &None), "{algorithm}");
@@ -80,14 +68,12 @@ fn every_recorded_controller_decides_the_same_again() {
 
 #[test]
 fn the_replay_of_another_controller_is_deterministic_and_parts() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("call.jsonl");
-    record(&path, "gcc:libwebrtc", "");
+    let (_folder, path) = recorded("gcc:libwebrtc");
     let names = ["fixed", "scream:v2", "gcc:remb", "gcc:draft-02"];
     let replayed = run(&path, &names).unwrap();
     let again = run(&path, &names).unwrap();
     assert_eq!(serde_json::to_string(&replayed).unwrap(), serde_json::to_string(&again).unwrap());
-    let [fixed, scream, remb, draft] = &replayed.controllers[..] else { panic!("four controllers") };
+    let [fixed, scream, remb, draft] = &replayed.controllers[..] else { panic!("{replayed:?}") };
     // The rate never changes from the start rate, which a call at 0.3 Mbit/s leaves within a second.
     let parting = fixed.parting.as_ref().unwrap();
     assert_eq!(
@@ -113,9 +99,7 @@ fn the_replay_of_another_controller_is_deterministic_and_parts() {
 
 #[test]
 fn a_different_decision_is_found() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("call.jsonl");
-    record(&path, "gcc:libwebrtc", "");
+    let (_folder, path) = recorded("gcc:libwebrtc");
     let text = fs::read_to_string(&path).unwrap();
     let line = text.lines().filter(|line| line.contains("\"target\"")).nth(9).unwrap();
     let target = line.split(['[', ',']).nth(3).unwrap();
@@ -143,14 +127,23 @@ fn info() -> SessionInfo {
     }
 }
 
-#[test]
-fn damaged_and_unknown_files_are_named_with_the_line_and_the_fix() {
+/// A log, of `max` bytes if given, of a call with a timeout each 25 ms.
+fn timed_out(max: Option<u64>, timeouts: u64) -> (TempDir, PathBuf, SessionLog) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("call.jsonl");
-    let log = SessionLog::create(&path, &info()).unwrap();
+    let log = match max {
+        Some(max) => SessionLog::create_limited(&path, &info(), max),
+        None => SessionLog::create(&path, &info()),
+    };
+    let log = log.unwrap();
     let mut controller = log.record(algorithm("gcc:libwebrtc").build(Limits::default()));
-    (0..5)
-        .for_each(|ms| controller.on_timeout(Timestamp::from_nanos(ms * 25_000_000), &QueueState::default()));
+    (0..timeouts).for_each(|number| controller.on_timeout(at(number * 25), &QueueState::default()));
+    (folder, path, log)
+}
+
+#[test]
+fn damaged_and_unknown_files_are_named_with_the_line_and_the_fix() {
+    let (_folder, path, log) = timed_out(None, 5);
     let written = log.finish().unwrap();
     let text = fs::read_to_string(&path).unwrap();
     assert_eq!((text.lines().count() as u64, text.len() as u64), (written.lines, written.bytes));
@@ -179,24 +172,20 @@ fn damaged_and_unknown_files_are_named_with_the_line_and_the_fix() {
             "{other:?}: {error}"
         );
     }
-    let unknown = format!(
-        "{}[1,{{\"feedback\":{{\"p\":[[7,null,0]],\"f\":0}}}}]\n",
-        text.lines().next().unwrap().to_owned() + "\n"
-    );
+    let unknown =
+        format!("{}\n[1,{{\"feedback\":{{\"p\":[[7,null,0]],\"f\":0}}}}]\n", text.lines().next().unwrap());
     assert!(complaint(&unknown).contains("FILE:2: feedback reports packet 7, which is not in the log"));
     fs::remove_file(&path).unwrap();
-    let missing = run(&path, &["fixed"]).unwrap_err().to_string();
+    let error = run(&path, &["fixed"]).unwrap_err().to_string();
     assert!(
-        missing.contains("call.jsonl: cannot be read (No such file") && missing.contains("check the name"),
-        "{missing}"
+        error.contains("call.jsonl: cannot be read (No such file") && error.contains("check the name"),
+        "{error}"
     );
 }
 
 #[test]
 fn a_log_without_an_end_is_read_to_its_last_whole_line() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("call.jsonl");
-    record(&path, "gcc:libwebrtc", "");
+    let (_folder, path) = recorded("gcc:libwebrtc");
     let whole = run(&path, &["gcc:libwebrtc"]).unwrap();
     let text = fs::read_to_string(&path).unwrap();
     let cut = &text[..text.len() * 2 / 3];
@@ -219,9 +208,7 @@ fn a_log_without_an_end_is_read_to_its_last_whole_line() {
 
 #[test]
 fn a_log_without_a_target_agrees_with_nothing() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("call.jsonl");
-    record(&path, "gcc:libwebrtc", "");
+    let (_folder, path) = recorded("gcc:libwebrtc");
     let text = fs::read_to_string(&path).unwrap();
     fs::write(&path, &text[..=text.find('\n').unwrap()]).unwrap();
     let own = run(&path, &["gcc:libwebrtc"]).unwrap().controllers.remove(0);
@@ -230,131 +217,97 @@ fn a_log_without_a_target_agrees_with_nothing() {
 }
 
 #[test]
-fn a_log_has_a_maximum_size() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("call.jsonl");
-    let log = SessionLog::create_limited(&path, &info(), 2000).unwrap();
-    let mut controller = log.record(algorithm("gcc:libwebrtc").build(Limits::default()));
-    for ms in 0..1000 {
-        controller.on_timeout(Timestamp::from_nanos(ms * 25_000_000), &QueueState::default());
-    }
+fn a_log_has_a_maximum_size_and_is_readable_while_the_session_runs() {
+    let (_folder, path, log) = timed_out(Some(2000), 1000);
     let written = log.finish().unwrap();
     let size = fs::metadata(&path).unwrap().len();
     assert!(written.is_cut && written.bytes == size && (2000..2200).contains(&size), "{written:?}");
     assert_eq!(run(&path, &["gcc:libwebrtc"]).unwrap().shortened.as_deref(), Some("maximum size reached"));
-}
-
-#[test]
-fn a_log_is_readable_while_the_session_runs() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("call.jsonl");
-    let log = SessionLog::create(&path, &info()).unwrap();
-    let mut controller = log.record(algorithm("gcc:libwebrtc").build(Limits::default()));
-    for ms in 0..400 {
-        controller.on_timeout(Timestamp::from_nanos(ms * 25_000_000), &QueueState::default());
-    }
     // At 9.975 s, with a flush each second.
+    let (_folder, path, log) = timed_out(None, 400);
     let replayed = run(&path, &["gcc:libwebrtc"]).unwrap();
     assert!((8.9..9.98).contains(&replayed.duration_s), "{}", replayed.duration_s);
     drop(log);
 }
 
-#[derive(Debug, Clone)]
-enum Call {
-    Sent(u64, Option<u32>),
-    Feedback(Vec<(u64, Option<u64>, u8)>, f64, Option<i64>),
-    Timeout(u64),
-    Streams(f64, bool),
-    Limits(u64),
-    RouteChange,
-}
-
-fn call() -> impl Strategy<Value = Call> {
-    let reports = prop::collection::vec((0_u64..300, prop::option::of(0_u64..9_000_000_000), 0_u8..4), 0..20);
-    prop_oneof![
-        8 => (0_u64..1500, prop::option::of(0_u32..4)).prop_map(|(size, probe)| Call::Sent(size, probe)),
-        4 => (reports, 0.0..1.0, prop::option::of(0_i64..1_000_000_000)).prop_map(|(reports, loss, rtt)| Call::Feedback(reports, loss, rtt)),
-        2 => (0_u64..50_000).prop_map(Call::Timeout),
-        1 => (0.1_f64..9.0, any::<bool>()).prop_map(|(priority, paused)| Call::Streams(priority, paused)),
-        1 => (0_u64..9_000_000).prop_map(Call::Limits),
-        1 => Just(Call::RouteChange),
-    ]
-}
-
-/// Makes the call; packets have the numbers of a history.
-fn make(controller: &mut dyn Controller, now: Timestamp, call: &Call, sent: &mut Vec<SentPacket>) {
+/// Calls a function of the controller with any values; packets have the numbers of a history.
+fn call(controller: &mut dyn Controller, now: Timestamp, random: &mut Random, sent: &mut Vec<SentPacket>) {
     let bytes = DataSize::from_bytes;
-    match call {
-        Call::Sent(size, probe) => {
-            let sequence = sent.len() as u64;
-            let packet =
-                SentPacket::new(sequence, now, bytes(*size)).with_probe(*probe).with_in_flight(bytes(5000));
+    match random.random_range(0..17) {
+        0..8 => {
+            let packet = SentPacket::new(sent.len() as u64, now, bytes(random.random_range(0..1500)))
+                .with_probe(random.random::<bool>().then(|| random.random_range(0..4)))
+                .with_in_flight(bytes(5000));
             sent.push(packet);
             controller.on_sent(now, &packet);
         }
-        Call::Feedback(reports, ratio, rtt) => {
-            let report = |(number, arrival, ecn): &(u64, Option<u64>, u8)| {
-                let sequence = number % (sent.len() as u64 + 1);
-                // The last one was never sent as far as the log knows.
+        8..12 => {
+            // The last number was never sent as far as the log knows.
+            let mut numbers: Vec<u64> =
+                (0..random.random_range(0..20)).map(|_| random.random_range(0..=sent.len() as u64)).collect();
+            numbers.sort_unstable();
+            numbers.dedup();
+            let report = |sequence: u64| {
                 let unknown = SentPacket::new(sequence, now, bytes(77)).with_in_flight(bytes(1));
-                let sent = sent.get(sequence as usize).copied().unwrap_or(unknown);
-                PacketReport::new(sent, arrival.map(PeerTimestamp::from_nanos)).with_ecn(Ecn::from_bits(*ecn))
+                let arrival = random.random::<bool>().then(|| random.random_range(0..9_000_000_000));
+                PacketReport::new(
+                    sent.get(sequence as usize).copied().unwrap_or(unknown),
+                    arrival.map(PeerTimestamp::from_nanos),
+                )
+                .with_ecn(Ecn::from_bits(random.random_range(0..4)))
             };
-            let mut packets: Vec<_> = reports.iter().map(report).collect();
-            packets.sort_by_key(|report| report.sent.sequence);
-            packets.dedup_by_key(|report| report.sent.sequence);
-            let mode = if *ratio > 0.7 { RateMode::Gradual } else { RateMode::RampUp };
-            let extension = match *ratio {
+            let packets: Vec<_> = numbers.into_iter().map(report).collect();
+            let (ratio, rtt) = (
+                random.random::<f64>(),
+                random.random::<bool>().then(|| random.random_range(0..1_000_000_000)),
+            );
+            let mode = if ratio > 0.7 { RateMode::Gradual } else { RateMode::RampUp };
+            let nada = nada::Report::new(mode, ratio * 100.0, DataRate::from_bps(800_000));
+            let extension = match ratio {
                 ratio if ratio > 0.9 => Some(Extension::SourceQuench),
-                ratio if ratio > 0.5 => {
-                    let received = DataRate::from_bps(800_000);
-                    Some(Extension::Nada(nada::Report::new(mode, ratio * 100.0, received)))
-                }
+                ratio if ratio > 0.5 => Some(Extension::Nada(nada)),
                 _ => None,
             };
             let feedback = Feedback::new(&packets, bytes(3000))
                 .with_rtt(rtt.map(TimeDelta::from_nanos))
                 .with_receiver_estimate(rtt.map(|rtt| DataRate::from_bps(rtt as u64)))
-                .with_loss(Some(LossReport::new(*ratio, 100)))
+                .with_loss(Some(LossReport::new(ratio, 100)))
                 .with_extension(extension);
             controller.on_feedback(now, &feedback);
         }
-        Call::Timeout(size) => {
-            controller
-                .on_timeout(now, &QueueState::new(bytes(*size), TimeDelta::from_nanos(*size as i64 * 7)));
+        12..14 => {
+            let size = random.random_range(0..50_000);
+            controller.on_timeout(now, &QueueState::new(bytes(size), TimeDelta::from_nanos(size as i64 * 7)));
         }
-        Call::Streams(priority, paused) => {
+        14 => {
             let usable = (DataRate::from_bps(50_000), DataRate::from_bps(1_500_000));
-            let queue = QueueState::new(bytes(9), TimeDelta::from_millis(3));
-            controller.on_streams(
-                now,
-                &[StreamState::new(usable, queue).with_priority(*priority).with_paused(*paused)],
-            );
+            let stream = StreamState::new(usable, QueueState::new(bytes(9), TimeDelta::from_millis(3)))
+                .with_priority(random.random_range(0.1..9.0))
+                .with_paused(random.random());
+            controller.on_streams(now, &[stream]);
         }
-        Call::Limits(max) => {
-            let limits = Limits::DEFAULT.with_max(DataRate::from_bps(*max));
-            controller.set_limits(now, limits);
+        15 => {
+            let max = DataRate::from_bps(random.random_range(0..9_000_000));
+            controller.set_limits(now, Limits::DEFAULT.with_max(max));
         }
-        Call::RouteChange => controller.on_route_change(now),
+        _ => controller.on_route_change(now),
     }
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
-
-    #[test]
-    fn any_calls_are_recorded_exactly(
-        kind in prop::sample::select(Algorithm::all().collect::<Vec<_>>()),
-        calls in prop::collection::vec((0_u64..300_000_000, call()), 1..120),
-    ) {
+#[test]
+fn any_calls_are_recorded_exactly() {
+    for (kind, case) in Algorithm::all().flat_map(|kind| (0..4).map(move |case| (kind, case))) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("call.jsonl");
-        let log = SessionLog::create(&path, &SessionInfo { controller: kind.name().to_owned(), options: Options::default(), ..info() }).unwrap();
+        let options = Options::default();
+        let info = SessionInfo { controller: kind.name().to_owned(), options, ..info() };
+        let log = SessionLog::create(&path, &info).unwrap();
         let mut controller = log.record(kind.build(Limits::default()));
+        let mut random = random::stream(case, kind.name());
         let (mut now, mut sent) = (Timestamp::ZERO, Vec::new());
-        for (step, call) in &calls {
-            now += TimeDelta::from_nanos(*step as i64);
-            make(controller.as_mut(), now, call, &mut sent);
+        for _ in 0..120 {
+            now += TimeDelta::from_nanos(random.random_range(0..300_000_000));
+            call(controller.as_mut(), now, &mut random, &mut sent);
             while controller.next_probe().is_some() {}
         }
         log.finish().unwrap();
@@ -363,8 +316,12 @@ proptest! {
         let kind_name = kind.requirements().feedback.name();
         fs::write(&path, head.replacen("rfc8888", kind_name, 1)).unwrap();
         let own = run(&path, &[kind.name()]).unwrap().controllers.remove(0);
-        prop_assert_eq!((own.identical, own.first_difference), (Some(true), None));
+        assert_eq!((own.identical, own.first_difference), (Some(true), None), "{kind}, case {case}");
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
     fn damaged_lines_never_panic(lines in prop::collection::vec("[\\[\\]{}\":,a-z0-9]{0,40}", 0..5)) {
@@ -390,15 +347,11 @@ fn gcc_libwebrtc_decides_on_a_recording_of_chromium_as_chromium_did() {
         assert!((31.0..33.0).contains(&replayed.duration_s) && replayed.sent_packets > 3000, "{replayed:?}");
         // The relay let 1 Mbit/s through, then 0.5.
         assert!((400e3..700e3).contains(&replayed.sent_rate_bps), "{}", replayed.sent_rate_bps);
-        let [literal, draft, scream, remb] = &replayed.controllers[..] else { panic!("four controllers") };
+        let [literal, draft, scream, remb] = &replayed.controllers[..] else { panic!("{replayed:?}") };
         let mean = literal.side.mean_target_bps.unwrap() / replayed.recorded.mean_target_bps.unwrap();
         assert!((0.9..=1.1).contains(&mean), "{name}: {mean}");
         assert!(literal.apart_ratio.unwrap() < 0.05, "{name}: {:?}", literal.apart_ratio);
-        assert!(
-            draft.apart_ratio.unwrap() > 0.3,
-            "another algorithm decides differently: {:?}",
-            draft.apart_ratio
-        );
+        assert!(draft.apart_ratio.unwrap() > 0.3, "another algorithm: {:?}", draft.apart_ratio);
         assert!(scream.unusable.as_ref().unwrap().contains("queue"), "{scream:?}");
         assert!(remb.unusable.as_ref().unwrap().contains("remb"), "{remb:?}");
         assert!(literal.identical.is_none(), "Chromium's calls are not recorded");
@@ -414,39 +367,23 @@ fn entries(path: &Path) -> Vec<Entry> {
 #[test]
 fn the_events_of_chromium_have_their_values() {
     let found = entries(&chromium("chromium-gcc.rtclog"));
-    let probes: Vec<_> = found
-        .iter()
-        .filter_map(|entry| match &entry.event {
-            Event::Probe(probe) => Some((probe.cluster, probe.rate.as_bps(), probe.packets)),
-            _ => None,
-        })
-        .collect();
-    // libwebrtc's first probes: 3 and 6 times the start rate, in 5 packets (probe_controller.cc).
-    assert_eq!(probes[..2], [(1, 900_000, 5), (2, 1_800_000, 5)]);
-    let targets: Vec<_> = found
-        .iter()
-        .filter_map(|entry| match &entry.event {
-            Event::Target(target) => Some(target.media.as_bps()),
-            _ => None,
-        })
-        .collect();
-    assert_eq!(targets[0], 300_000, "libwebrtc's start rate");
     assert!(found.windows(2).all(|pair| pair[0].at <= pair[1].at), "in order of time");
-    let (mut sent, mut reported) = (0, 0);
+    let (mut probes, mut targets, mut sent, mut reported) = (Vec::new(), Vec::new(), 0, 0);
     for entry in &found {
         match &entry.event {
+            Event::Probe(probe) => probes.push((probe.cluster, probe.rate.as_bps(), probe.packets)),
+            Event::Target(target) => targets.push(target.media.as_bps()),
             Event::Sent(packet) => {
                 assert!((40..1300).contains(&packet.size.as_bytes()), "{packet:?}");
                 sent += 1;
             }
-            Event::Feedback(message) => {
-                // Feedback on loopback with 25 ms each way: no arrival before its departure, but for the two clocks' offset.
-                reported += message.packets.len();
-            }
+            Event::Feedback(message) => reported += message.packets.len(),
             _ => {}
         }
     }
-    assert!(reported <= sent && reported as f64 > 0.97 * f64::from(sent as u32), "{reported} of {sent}");
+    // libwebrtc's first probes: 3 and 6 times the start rate, in 5 packets (probe_controller.cc).
+    assert_eq!((&probes[..2], targets[0]), (&[(1, 900_000, 5), (2, 1_800_000, 5)][..], 300_000));
+    assert!(reported <= sent && reported as f64 > 0.97 * sent as f64, "{reported} of {sent}");
 }
 
 #[test]
@@ -472,10 +409,10 @@ fn a_damaged_log_of_chromium_is_an_error_or_shorter() {
     assert!(cut.shortened().unwrap().contains("not a complete event"), "{:?}", cut.shortened());
     assert!(read(&whole).unwrap().shortened().is_none());
     let mut errors = 0;
-    for place in (0..whole.len()).step_by(whole.len() / 150) {
+    for place in (0..whole.len()).step_by(whole.len() / 60) {
         let mut damaged = whole.clone();
         damaged[place] ^= 0x55;
         errors += usize::from(read(&damaged).is_err());
     }
-    assert!((1..150).contains(&errors), "{errors} of about 150");
+    assert!((1..60).contains(&errors), "{errors} of about 60");
 }

@@ -180,29 +180,16 @@ mod tests {
 
     #[test]
     fn numbers_are_rounded_and_carry_units() {
-        assert_eq!(grouped(1_011_364.4), "1,011,364");
-        assert_eq!(grouped(-999.6), "-1,000");
-        assert_eq!(grouped(-0.2), "0");
+        assert_eq!([1_011_364.4, -999.6, -0.2].map(grouped), ["1,011,364", "-1,000", "0"]);
         assert_eq!(count(71), "71");
-        assert_eq!(rate(1_011_399.0), "1.011 Mbit/s");
-        assert_eq!(rate(999_999.9), "1.000 Mbit/s");
-        assert_eq!(rate(0.0), "0 bit/s");
-        assert_eq!(mbits(400.0), "<0.001");
-        assert_eq!(mbits(-400.0), ">-0.001");
-        assert_eq!(mbits(500.0), "0.001");
+        assert_eq!([1_011_399.0, 999_999.9, 0.0].map(rate), ["1.011 Mbit/s", "1.000 Mbit/s", "0 bit/s"]);
+        assert_eq!([400.0, -400.0, 500.0].map(mbits), ["<0.001", ">-0.001", "0.001"]);
         assert_eq!([0.25, -0.25, 0.0, 0.01].map(|value| signed(value, 1)), ["+0.2", "-0.2", "0", "<0.1"]);
-        assert_eq!(ppm(11_363.6), "+11,364");
-        assert_eq!(ppm(-0.001), "0");
-        assert_eq!(ppm(-0.2), "-0.20");
-        assert_eq!(time_us(0.042), "42 ns");
-        assert_eq!(time_us(-0.000_01), "0 ns");
-        assert_eq!(time_us(0.4), "0.40 µs");
-        assert_eq!(time_us(1_136.0), "1.1 ms");
-        assert_eq!(percent(0.0), "0 %");
-        assert_eq!(percent(0.000_01), "<0.01 %");
-        assert_eq!(percent(0.727), "72.7 %");
-        assert_eq!(load(1.0), "100");
-        assert_eq!(load(0.004), "<1");
+        assert_eq!([11_363.6, -0.001, -0.2].map(ppm), ["+11,364", "0", "-0.20"]);
+        let times = [0.042, -0.000_01, 0.4, 1_136.0].map(time_us);
+        assert_eq!(times, ["42 ns", "0 ns", "0.40 µs", "1.1 ms"]);
+        assert_eq!([0.0, 0.000_01, 0.727].map(percent), ["0 %", "<0.01 %", "72.7 %"]);
+        assert_eq!([1.0, 0.004].map(load), ["100", "<1"]);
         assert_eq!(buffer(425_984), "426 kB");
         assert_eq!(pair(Some(0.4), None, short), "0.40 / –");
         assert_eq!(pair(None, None, short), "–");
@@ -211,14 +198,16 @@ mod tests {
 
     #[test]
     fn a_range_has_one_unit_and_three_digits() {
-        assert_eq!(rate_range(779_452.0, 1_776_000.0), ["0.78", "1.78 Mbit/s"]);
-        assert_eq!(rate_range(3_120.0, 1_776_000.0), ["0.0031", "1.78 Mbit/s"]);
-        assert_eq!(rate_range(0.0, 98.64e6), ["0", "98.6 Mbit/s"]);
-        assert_eq!(rate_range(0.0, 0.0), ["0", "0 bit/s"]);
+        for (low, high, expected) in [
+            (779_452.0, 1_776_000.0, ["0.78", "1.78 Mbit/s"]),
+            (3_120.0, 1_776_000.0, ["0.0031", "1.78 Mbit/s"]),
+            (0.0, 98.64e6, ["0", "98.6 Mbit/s"]),
+            (0.0, 0.0, ["0", "0 bit/s"]),
+        ] {
+            assert_eq!(rate_range(low, high), expected);
+        }
         assert_eq!(time_range_us(860.0, 41_234.0), ["0.86", "41.2 ms"]);
-        assert_eq!(brief_rate(999_600.0), "1.00 Mbit/s");
-        assert_eq!(brief_rate(999_400.0), "999 kbit/s");
-        assert_eq!(brief_rate(64_000.0), "64.0 kbit/s");
-        assert_eq!(brief_rate(0.0), "0 bit/s");
+        let brief = [999_600.0, 999_400.0, 64_000.0, 0.0].map(brief_rate);
+        assert_eq!(brief, ["1.00 Mbit/s", "999 kbit/s", "64.0 kbit/s", "0 bit/s"]);
     }
 }

@@ -54,25 +54,26 @@ fn steady() -> Departures {
     Departures::Constant(RateProfile::Fixed(DataRate::from_bps(1_600_000)))
 }
 
-fn written(extension: &str, end_ms: u64) -> (Vec<u8>, u64) {
+/// The content of a trace and the number of its rows.
+fn written(extension: &str, write: impl FnOnce(&mut TraceFile)) -> (Vec<u8>, u64) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(format!("trace.{extension}"));
     let mut trace = TraceFile::create(&path, names()).unwrap();
-    run(end_ms, Departures::Poisson(DataRate::from_bps(1_600_000)), &mut trace);
+    write(&mut trace);
     assert!(!path.exists());
     let rows = trace.finish().unwrap();
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     (fs::read(&path).unwrap(), rows)
 }
 
+fn random_run(end_ms: u64) -> impl FnOnce(&mut TraceFile) {
+    move |trace| run(end_ms, Departures::Poisson(DataRate::from_bps(1_600_000)), trace)
+}
+
 #[test]
 fn a_small_run_as_csv() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("trace.csv");
-    let mut trace = TraceFile::create(&path, names()).unwrap();
-    run(9, steady(), &mut trace);
-    trace.finish().unwrap();
-    let text = fs::read_to_string(&path).unwrap();
+    let (bytes, _) = written("csv", |trace| run(9, steady(), trace));
+    let text = String::from_utf8(bytes).unwrap();
     // 100 B take 1 ms on the narrow link and come out 5 ms later.
     let later = text.lines().skip(24).filter(|line| line.contains(",wide,") || line.contains("delivered"));
     let part = text.lines().take(24).chain(later).collect::<Vec<_>>().join("\n");
@@ -101,12 +102,9 @@ fn notes(observer: &mut impl Observer) {
 
 #[test]
 fn decisions_and_frames_are_rows_of_their_own() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("trace.csv");
-    let mut trace = TraceFile::create(&path, names()).unwrap();
-    notes(&mut trace);
-    assert_eq!(trace.finish().unwrap(), 5);
-    insta::assert_snapshot!(fs::read_to_string(&path).unwrap(), @r#"
+    let (bytes, rows) = written("csv", |trace| notes(trace));
+    assert_eq!(rows, 5);
+    insta::assert_snapshot!(String::from_utf8(bytes).unwrap(), @r#"
     time_ns,event,flow,link,sequence,size_bytes,ecn,reason,sojourn_ns,delay_ns,queue_packets,queue_bytes,from_bps,to_bps,cause,signal,trend_ms,threshold_ms,ratio,rate_bps,ssrc
     1,decided,"voice, ""both ways""",,0,0,,,,,,,2610000,2050000,delay,over-use,14.25,12.5,,,
     2,frame,"voice, ""both ways""",,0,6250,,,,40000000,,,,,,,,,,,2
@@ -119,7 +117,7 @@ fn decisions_and_frames_are_rows_of_their_own() {
 #[test]
 fn the_same_run_gives_the_same_bytes() {
     for extension in EXTENSIONS {
-        assert!(written(extension, 500) == written(extension, 500), "{extension}");
+        assert!(written(extension, random_run(500)) == written(extension, random_run(500)), "{extension}");
     }
 }
 
@@ -129,9 +127,8 @@ fn a_name_without_a_known_extension_is_refused() {
     let complaint = |path: &Path| TraceFile::create(path, names()).unwrap_err().to_string();
     assert!(complaint(&folder.path().join("trace.txt")).ends_with("let it end in .csv or .parquet"));
     assert!(complaint(folder.path()).contains("this is a directory"));
-    assert!(
-        complaint(&folder.path().join("missing").join("trace.csv")).ends_with("create the directory first")
-    );
+    let missing = folder.path().join("missing").join("trace.csv");
+    assert!(complaint(&missing).ends_with("create the directory first"));
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
@@ -154,118 +151,50 @@ fn a_full_disk_is_reported_at_the_end_and_stops_nothing() {
 fn an_abandoned_trace_leaves_no_file() {
     let folder = tempfile::tempdir().unwrap();
     for extension in EXTENSIONS {
-        let mut trace =
-            TraceFile::create(&folder.path().join(format!("trace.{extension}")), names()).unwrap();
-        run(100, steady(), &mut trace);
+        let path = folder.path().join(format!("trace.{extension}"));
+        run(100, steady(), &mut TraceFile::create(&path, names()).unwrap());
     }
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
 #[cfg(feature = "parquet")]
-mod parquet_files {
+#[test]
+fn a_parquet_file_has_the_cells_of_the_csv_file_in_a_fifth_of_the_bytes() {
     use ::parquet::{
         file::reader::{FileReader, SerializedFileReader},
-        record::{Field, RowAccessor},
+        record::Field,
     };
 
-    use super::*;
-    use crate::trace::parquet::ROWS_PER_BATCH;
-    use giusto_sim::packet::DropReason;
-
-    #[test]
-    fn a_parquet_file_read_back_holds_every_event() {
-        let mut events: Vec<(Timestamp, Event)> = Vec::new();
-        run(3000, Departures::Poisson(DataRate::from_bps(1_600_000)), &mut events);
-        let (bytes, rows) = written("parquet", 3000);
-        assert_eq!(rows, events.len() as u64);
-        assert!(rows > 2 * ROWS_PER_BATCH as u64, "{rows} rows are no test of batches");
-
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("copy.parquet");
-        fs::write(&path, &bytes).unwrap();
-        let reader = SerializedFileReader::new(fs::File::open(&path).unwrap()).unwrap();
-        assert_eq!(reader.metadata().file_metadata().num_rows() as u64, rows);
-        let mut kinds = BTreeSet::new();
-        for (row, (now, event)) in reader.get_row_iter(None).unwrap().zip(&events) {
-            let row = row.unwrap();
-            let fields: Vec<(&String, &Field)> = row.get_column_iter().collect();
-            assert_eq!(
-                fields.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(),
-                COLUMNS.iter().map(|column| column.name).collect::<Vec<_>>()
-            );
-            let integer = |place: usize| match fields[place].1 {
-                Field::Long(value) => Some(*value),
-                Field::Null => None,
-                other => panic!("{other:?}"),
+    let both = |trace: &mut TraceFile| {
+        random_run(3000)(trace);
+        notes(trace);
+    };
+    let [(csv, _), (parquet, rows)] = ["csv", "parquet"].map(|extension| written(extension, both));
+    assert!(rows > 2 * super::parquet::ROWS_PER_BATCH as u64, "{rows} rows are no test of batches");
+    assert!(parquet.len() * 5 < csv.len() && parquet.len() > 1000, "{} of {} B", parquet.len(), csv.len());
+    let mut lines = ::csv::Reader::from_reader(&csv[..]);
+    let header = lines.headers().unwrap().clone();
+    let lines: Vec<_> = lines.records().map(Result::unwrap).collect();
+    let mut file = tempfile::tempfile().unwrap();
+    std::io::Write::write_all(&mut file, &parquet).unwrap();
+    let reader = SerializedFileReader::new(file).unwrap();
+    assert_eq!((reader.metadata().file_metadata().num_rows() as u64, lines.len() as u64), (rows, rows));
+    let mut kinds = BTreeSet::new();
+    for (row, line) in reader.get_row_iter(None).unwrap().zip(&lines) {
+        let row = row.unwrap();
+        assert!(row.get_column_iter().map(|(name, _)| name.as_str()).eq(&header));
+        for ((name, field), cell) in row.get_column_iter().zip(line) {
+            let own = match field {
+                Field::Null => String::new(),
+                Field::Str(text) => text.clone(),
+                number => number.to_string(),
             };
-            let text = |place: usize| match fields[place].1 {
-                Field::Str(value) => Some(value.as_str()),
-                Field::Null => None,
-                other => panic!("{other:?}"),
-            };
-            let packet = event.packet();
-            assert_eq!(row.get_long(0).unwrap(), now.as_nanos() as i64);
-            assert_eq!(text(2), Some("voice, \"both ways\""));
-            assert_eq!(text(3), event.link().map(|link| ["narrow", "wide"][link.0 as usize]));
-            assert_eq!((integer(4), integer(5)), (Some(packet.sequence as i64), Some(100)));
-            assert_eq!(text(6), Some("not-ect"));
-            let (kind, reason, sojourn, delay, backlog) = match event {
-                Event::Sent { .. } => ("sent", None, None, None, None),
-                Event::Queued { backlog, .. } => ("queued", None, None, None, Some(backlog)),
-                Event::Dequeued { sojourn, backlog, .. } => {
-                    ("dequeued", None, Some(*sojourn), None, Some(backlog))
-                }
-                Event::Dropped { reason: DropReason::Loss, .. } => {
-                    ("dropped", Some("loss"), None, None, None)
-                }
-                Event::Dropped { .. } => ("dropped", Some("overflow"), None, None, None),
-                Event::Delivered { packet } => ("delivered", None, None, Some(*now - packet.sent), None),
-                other => panic!("{other:?}"),
-            };
-            kinds.insert((kind, reason));
-            assert_eq!((text(1), text(7)), (Some(kind), reason));
-            assert_eq!(
-                (integer(8), integer(9)),
-                (sojourn.map(TimeDelta::as_nanos), delay.map(TimeDelta::as_nanos))
-            );
-            assert_eq!(integer(10), backlog.map(|backlog| backlog.packets as i64));
-            assert_eq!(integer(11), backlog.map(|backlog| backlog.size.as_bytes() as i64));
+            assert_eq!(own, cell, "{name} of {line:?}");
         }
-        assert_eq!(kinds.len(), 6, "{kinds:?}");
+        kinds.insert((line[1].to_owned(), line[7].to_owned()));
     }
-
-    #[test]
-    fn a_parquet_file_read_back_holds_every_note() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("trace.parquet");
-        let mut trace = TraceFile::create(&path, names()).unwrap();
-        notes(&mut trace);
-        assert_eq!(trace.finish().unwrap(), 5);
-        let reader = SerializedFileReader::new(fs::File::open(&path).unwrap()).unwrap();
-        let rows: Vec<_> = reader.get_row_iter(None).unwrap().map(Result::unwrap).collect();
-        let of = |row: usize, name: &str| {
-            let field = rows[row].get_column_iter().find(|(column, _)| *column == name).unwrap().1;
-            field.to_string()
-        };
-        let all = |name: &str| (0..5).map(|row| of(row, name)).collect::<Vec<_>>();
-        assert_eq!(
-            all("event"),
-            ["decided", "frame", "frame", "decided", "frame"].map(|word| format!("\"{word}\""))
-        );
-        assert_eq!(all("sequence"), ["0", "0", "1", "1", "0"]);
-        assert_eq!(all("delay_ns"), ["null", "40000000", "null", "null", "null"]);
-        assert_eq!(all("ssrc"), ["null", "2", "2", "null", "3"]);
-        assert_eq!(all("to_bps"), ["2050000", "null", "null", "2050000", "null"]);
-        assert_eq!(all("trend_ms"), ["14.25", "null", "null", "null", "null"]);
-        assert_eq!(all("ratio"), ["null", "null", "null", "0.125", "null"]);
-        assert_eq!((of(0, "cause"), of(3, "cause")), ("\"delay\"".to_owned(), "\"loss\"".to_owned()));
-    }
-
-    #[test]
-    fn parquet_files_are_a_fifth_of_csv_files() {
-        let (csv, parquet) = (written("csv", 3000).0.len(), written("parquet", 3000).0.len());
-        assert!(parquet * 5 < csv && parquet > 1000, "{parquet} B against {csv} B of CSV");
-    }
+    // Two of packets that are dropped.
+    assert_eq!(kinds.len(), 8, "{kinds:?}");
 }
 
 #[cfg(not(feature = "parquet"))]

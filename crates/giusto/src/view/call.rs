@@ -163,14 +163,9 @@ mod tests {
     }
 
     fn record(role: &str, flows: Vec<FlowRecord>) -> CallRecord {
-        CallRecord {
-            run: RunRecord { flows, ..RunRecord::default() },
-            call: CallFigures {
-                role: role.to_owned(),
-                round_trip_ms: Some(distribution(123.4, 999.4)),
-                ..CallFigures::default()
-            },
-        }
+        let (role, round_trip_ms) = (role.to_owned(), Some(distribution(123.4, 999.4)));
+        let call = CallFigures { role, round_trip_ms, ..CallFigures::default() };
+        CallRecord { run: RunRecord { flows, ..RunRecord::default() }, call }
     }
 
     #[test]

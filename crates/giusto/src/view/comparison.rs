@@ -191,23 +191,11 @@ mod tests {
     fn the_bottleneck_has_the_lowest_mean_rate() {
         let text = r#"
             duration = "2 s"
-            [[link]]
-            id = "access"
-            from = "here"
-            to = "middle"
-            rate = "5 Mbit/s"
-            [[link]]
-            id = "wire"
-            from = "middle"
-            to = "there"
-            rate = { steps = [["0 s", "8 Mbit/s"], ["1 s", "1 Mbit/s"]] }
-            [[flow]]
-            id = "noise"
-            kind = "cbr"
-            from = "here"
-            to = "there"
-            rate = "64 kbit/s"
-            size = "200 B"
+            link = [
+                { id = "access", from = "here", to = "middle", rate = "5 Mbit/s" },
+                { id = "wire", from = "middle", to = "there", rate = { steps = [["0 s", "8 Mbit/s"], ["1 s", "1 Mbit/s"]] } },
+            ]
+            flow = [{ id = "noise", kind = "cbr", from = "here", to = "there", rate = "64 kbit/s", size = "200 B" }]
         "#;
         let scenario = Scenario::parse(text, "s.toml").unwrap();
         let record = run::simulate(&scenario, 1, RecordOptions::default(), &mut ());
@@ -220,44 +208,39 @@ mod tests {
 
     #[test]
     fn the_table_has_a_row_for_each_controller() {
-        let run = |controller: &str, met: bool, interrupted: bool| Run {
+        let distribution = |p50, p95, p99| Some(Distribution { p50, p95, p99, ..Distribution::default() });
+        let call = FlowRecord {
+            id: "call".to_owned(),
+            group: "call".to_owned(),
+            feedback: Some("remb".to_owned()),
+            path: vec!["wire".to_owned()],
+            received_rate_bps: 1.25e6,
+            target_rate_bps: Some(1.5e6),
+            loss_ratio: Some(0.015),
+            queue_delay_ms: distribution(1.0, 20.0, 300.0),
+            frame_delay_ms: distribution(0.0, 77.0, 0.0),
+            frames: Some(1800),
+            decisions: Some(42),
+            feedback_rate_bps: Some(3456.0),
+            ..FlowRecord::default()
+        };
+        let noise = FlowRecord { id: "noise".to_owned(), group: "noise".to_owned(), ..FlowRecord::default() };
+        let link = LinkRecord {
+            id: "wire".to_owned(),
+            capacity_bps: Some(2e6),
+            utilisation_ratio: Some(0.8),
+            ..LinkRecord::default()
+        };
+        let run = |controller: &str, passed: bool, interrupted: bool| Run {
             controller: controller.to_owned(),
             live: false,
             feedback: BTreeMap::from([("call".to_owned(), "remb".to_owned())]),
             result: RunRecord {
                 duration_s: 12.34,
                 interrupted,
-                flows: vec![
-                    FlowRecord {
-                        id: "call".to_owned(),
-                        group: "call".to_owned(),
-                        feedback: Some("remb".to_owned()),
-                        path: vec!["wire".to_owned()],
-                        received_rate_bps: 1.25e6,
-                        target_rate_bps: Some(1.5e6),
-                        loss_ratio: Some(0.015),
-                        queue_delay_ms: Some(Distribution {
-                            mean: 5.0,
-                            p50: 1.0,
-                            p95: 20.0,
-                            p99: 300.0,
-                            max: 301.0,
-                        }),
-                        frame_delay_ms: Some(Distribution { p95: 77.0, ..Distribution::default() }),
-                        frames: Some(1800),
-                        decisions: Some(42),
-                        feedback_rate_bps: Some(3456.0),
-                        ..FlowRecord::default()
-                    },
-                    FlowRecord { id: "noise".to_owned(), group: "noise".to_owned(), ..FlowRecord::default() },
-                ],
-                links: vec![LinkRecord {
-                    id: "wire".to_owned(),
-                    capacity_bps: Some(2e6),
-                    utilisation_ratio: Some(0.8),
-                    ..LinkRecord::default()
-                }],
-                checks: vec![Check { passed: met, ..Check::default() }],
+                flows: vec![call.clone(), noise.clone()],
+                links: vec![link.clone()],
+                checks: vec![Check { passed, ..Check::default() }],
                 ..RunRecord::default()
             },
         };

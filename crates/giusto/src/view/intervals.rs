@@ -118,30 +118,34 @@ mod tests {
             start_s: 9.0,
             end_s: 10.0,
             sent_packets: Some(100),
-            tx_rate_bps: Some(1e6),
-            received_bytes: Some(120_000),
-            rx_rate_bps: Some(999_956.0),
+            tx_rate_bps: Some(999.1e6),
+            received_bytes: Some(124_000_000),
+            rx_rate_bps: Some(999e6),
             lost_packets: Some(3),
             loss_ratio: Some(0.03),
             jitter_ms: Some(0.0147),
             ..IntervalFigures::default()
         };
+        let (sent_packets, lost_packets, jitter_ms) = (Some(104_166), Some(1_234), Some(123.4));
+        let hour = IntervalFigures { end_s: 3_600.0, sent_packets, lost_packets, jitter_ms, ..figures };
         let stamp = StampInterval { start_s: 1.0, end_s: 2.0, sent_packets: 10, ..StampInterval::default() };
-        for interval in [Interval::Streams(figures), Interval::Stamp(stamp)] {
-            for width in [usize::MAX, 80, 79, 60, 40, 20] {
-                let (header, line) = (header(&interval, true, width), line(&interval, width));
+        let narrow = [usize::MAX, 80, 79, 60, 40, 20];
+        for (interval, widths) in [
+            (Interval::Streams(hour), &narrow[..1]),
+            (Interval::Streams(figures), &narrow),
+            (Interval::Stamp(stamp), &narrow),
+        ] {
+            for width in widths {
+                let (header, line) = (header(&interval, true, *width), line(&interval, *width));
                 // Each cell ends where its heading ends.
                 assert_eq!(header.chars().count(), line.chars().count());
-                assert!(line.chars().count() <= width.max(40), "{width}: {line}");
+                assert!(line.chars().count() <= *width.clamp(&40, &80), "{width}: {line}");
             }
         }
-        let figures =
-            IntervalFigures { start_s: 0.0, end_s: 1.0, sent_packets: Some(1), ..IntervalFigures::default() };
+        let figures = IntervalFigures { end_s: 1.0, sent_packets: Some(1), ..IntervalFigures::default() };
         let interval = Interval::Streams(figures);
         assert!(header(&interval, true, 80).ends_with("  jitter") && line(&interval, 80).len() > 70);
-        assert_eq!(
-            header(&interval, true, 40).split_whitespace().collect::<Vec<_>>(),
-            ["interval", "s", "rate", "lost"]
-        );
+        let narrow = header(&interval, true, 40);
+        assert!(narrow.split_whitespace().eq(["interval", "s", "rate", "lost"]), "{narrow}");
     }
 }

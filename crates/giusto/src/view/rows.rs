@@ -146,10 +146,16 @@ fn text(value: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use giusto_session::stamp::ReflectorCounters;
 
     use super::*;
     use crate::measured::interval::{IntervalFigures, StampInterval};
+
+    fn read(lines: &str) -> Vec<BTreeMap<String, String>> {
+        csv::Reader::from_reader(lines.as_bytes()).deserialize().map(Result::unwrap).collect()
+    }
 
     #[test]
     fn any_reader_of_csv_reads_the_rows() {
@@ -161,23 +167,16 @@ mod tests {
             doubts: vec!["one, with a comma".to_owned(), "\"two\"".to_owned()],
             ..RunResult::default()
         };
-        let figures = IntervalFigures {
-            start_s: 1.0,
-            end_s: 2.0,
-            lost_packets: Some(-1),
-            rx_rate_bps: Some(0.5e6),
-            ..IntervalFigures::default()
-        };
+        let (lost_packets, rx_rate_bps) = (Some(-1), Some(0.5e6));
+        let figures = IntervalFigures { end_s: 2.0, lost_packets, rx_rate_bps, ..IntervalFigures::default() };
         let lines = [
             header(Record::Result(&result)).to_owned(),
             row(Record::Interval(&figures.into())),
             row(Record::Result(&result)),
         ]
         .join("\n");
-        let mut reader = csv::Reader::from_reader(lines.as_bytes());
-        let names = reader.headers().unwrap().clone();
-        let rows: Vec<_> = reader.records().map(Result::unwrap).collect();
-        let cell = |row: usize, name: &str| &rows[row][names.iter().position(|own| own == name).unwrap()];
+        let rows = read(&lines);
+        let cell = |row: usize, name: &str| rows[row][name].as_str();
         assert_eq!(rows.len(), 2);
         assert_eq!((cell(0, "record"), cell(0, "end_s"), cell(0, "lost_packets")), ("interval", "2", "-1"));
         assert_eq!((cell(0, "rx_rate_bps"), cell(0, "sender"), cell(0, "doubts")), ("500000", "", ""));
@@ -202,15 +201,9 @@ mod tests {
             row(Record::Interval(&figures)),
             row(Record::StampResult(&result)),
         ];
-        let lines = lines.join("\n");
-        let mut reader = csv::Reader::from_reader(lines.as_bytes());
-        let rows: Vec<std::collections::HashMap<String, String>> =
-            reader.deserialize().map(Result::unwrap).collect();
-        assert_eq!(
-            (&rows[0]["sent_packets"][..], &rows[0]["lost_packets"][..], &rows[0]["to"][..]),
-            ("4", "-1", "")
-        );
-        assert_eq!((&rows[1]["lost_packets"][..], &rows[1]["to"][..]), ("1", "192.0.2.1:862"));
+        let rows = read(&lines.join("\n"));
+        let cells = |row: usize| ["sent_packets", "lost_packets", "to"].map(|name| rows[row][name].as_str());
+        assert_eq!([cells(0), cells(1)], [["4", "-1", ""], ["10", "1", "192.0.2.1:862"]]);
         let counters = ReflectorCounters { reflected: 3, over_rate: 2, ..ReflectorCounters::default() };
         let row = row(Record::ReflectorResult(&ReflectorResult::new(counters, 0, 1.5)));
         assert!(row.starts_with("result,0,1.5,0,3,2,0,"), "{row}");

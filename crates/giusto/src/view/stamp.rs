@@ -134,37 +134,27 @@ mod tests {
     use crate::measured::result::OneWayDelay;
 
     fn result() -> StampResult {
-        let relative = OneWayDelay {
-            basis: Some("relative to the shortest delay".to_owned()),
+        let quantiles = |[min, p50, p99, max]: [f64; 4]| Quantiles {
+            min: Some(min),
+            p50: Some(p50),
+            p99: Some(p99),
+            max: Some(max),
+            ..Quantiles::default()
+        };
+        let one_way_delay_ms = OneWayDelay {
             reference: Some(DelayReference::Relative),
-            error_ms: None,
-            quantiles: Quantiles {
-                min: Some(0.0),
-                p50: Some(0.1),
-                p99: Some(0.4),
-                p999: Some(0.5),
-                max: Some(0.5),
-            },
+            quantiles: quantiles([0.0, 0.1, 0.4, 0.5]),
+            ..OneWayDelay::default()
         };
-        let path = StampPath {
-            lost_packets: Some(2),
-            one_way_delay_ms: relative,
-            jitter_ms: Some(0.05),
-            ..StampPath::default()
-        };
+        let (lost_packets, jitter_ms) = (Some(2), Some(0.05));
+        let path = StampPath { lost_packets, one_way_delay_ms, jitter_ms, ..StampPath::default() };
         StampResult {
             sent_packets: 1000,
             answered_packets: 995,
             lost_packets: 5,
             loss_ratio: Some(0.005),
             unattributed_lost_packets: 1,
-            round_trip_ms: Quantiles {
-                min: Some(1.0),
-                p50: Some(2.0),
-                p99: Some(3.0),
-                p999: Some(4.0),
-                max: Some(4.0),
-            },
+            round_trip_ms: quantiles([1.0, 2.0, 3.0, 4.0]),
             reflector_processing_ms: Quantiles { p50: Some(0.02), ..Quantiles::default() },
             forward: path.clone(),
             backward: path,
@@ -187,21 +177,18 @@ mod tests {
     }
 
     #[test]
-    fn answers_that_the_sender_lost_itself_are_told_apart() {
-        let lost = StampResult { kernel_dropped_packets: 2, ..result() };
-        assert!(lines(&lost)[0].ends_with(" direction; 2 in the sender's buffer, not on the path"));
-    }
-
-    #[test]
     fn unusual_things_are_noted() {
         let unusual = StampResult {
             reflector_stateful: Some(false),
+            kernel_dropped_packets: 2,
             forged_packets: 3,
             ended: "interrupted".to_owned(),
             ..result()
         };
+        let lines = lines(&unusual);
+        assert!(lines[0].ends_with(" direction; 2 in the sender's buffer, not on the path"), "{lines:?}");
         assert_eq!(
-            lines(&unusual)[4..],
+            lines[4..],
             [
                 "note        ignored 3 datagrams that no key verifies",
                 "note        the reflector does not count packets, so the direction of loss is unknown",

@@ -264,14 +264,9 @@ mod tests {
         }
         let found = history(&board);
         let of = |name: &str| found[name].as_array().unwrap().clone();
-        assert_eq!(
-            (of("fine").len(), of("coarse").len(), of("decisions").len()),
-            (MAX_FINE, MAX_COARSE, MAX_DECISIONS)
-        );
-        assert_eq!(
-            (&of("fine")[0]["t"], &of("coarse")[0]["c"]),
-            (&Value::from(9 * MAX_FINE), &Value::from(0))
-        );
+        let lengths = ["fine", "coarse", "decisions"].map(|name| of(name).len());
+        assert_eq!(lengths, [MAX_FINE, MAX_COARSE, MAX_DECISIONS]);
+        assert_eq!((&of("fine")[0]["t"], &of("coarse")[0]["c"]), (&(9 * MAX_FINE).into(), &0.into()));
         assert_eq!(of("decisions")[MAX_DECISIONS - 1]["d"], 10 * MAX_FINE - 1);
         assert_eq!(board.lock().recent.len(), MAX_RECENT);
     }
@@ -287,10 +282,8 @@ mod tests {
         }
         let known = history(&board)["streams"].as_array().unwrap().clone();
         assert_eq!(known.len(), MAX_STREAMS);
-        assert!((0..10).all(|id| known.iter().any(|stream| stream["id"] == id)));
-        assert!(
-            known.iter().any(|stream| stream["id"] == 499) && known.iter().all(|stream| stream["id"] != 400)
-        );
+        let is_known = |id: i32| known.iter().any(|stream| stream["id"] == id);
+        assert!((0..10).all(is_known) && is_known(499) && !is_known(400));
         name(1_000, 50.0 + MEMORY_S);
         assert_eq!(history(&board)["streams"].as_array().unwrap().len(), 11);
     }
@@ -308,10 +301,10 @@ mod tests {
         let now = board.history().next;
         assert_eq!(now, after + MAX_RECENT as u64 + 1);
         board.end();
-        assert!(
-            matches!(board.wait(now, Duration::ZERO), Next::Events(end, events) if end == now + 1 && events[0].name == "end")
-        );
+        let Next::Events(end, events) = board.wait(now, Duration::ZERO) else { panic!() };
+        assert_eq!((end, events[0].name), (now + 1, "end"));
     }
+
     #[test]
     fn a_failed_run_says_why() {
         let board = Board::new("t");
@@ -320,10 +313,8 @@ mod tests {
         let error = "127.0.0.1:9: \"no answer\"";
         board.fail(error);
         board.end();
-        assert_eq!(
-            (&history(&board)["error"], &history(&board)["ended"]),
-            (&Value::from(error), &true.into())
-        );
+        let found = history(&board);
+        assert_eq!((&found["error"], &found["ended"]), (&error.into(), &true.into()));
         let Next::Events(_, events) = board.wait(next, Duration::ZERO) else { panic!() };
         assert_eq!(events.iter().map(|event| event.name).collect::<Vec<_>>(), ["failed", "end"]);
         let data: Value = serde_json::from_str(&events[0].data).unwrap();

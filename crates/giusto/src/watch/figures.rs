@@ -204,6 +204,10 @@ mod tests {
         "rtt_ms",
     ];
 
+    fn history(board: &Board) -> Value {
+        serde_json::from_str(&board.history().json).unwrap()
+    }
+
     /// The value of `name` in each sample of stream 1.
     fn column(updates: &Value, name: &str) -> Vec<Option<f64>> {
         let place = NAMES.iter().position(|own| *own == name).unwrap();
@@ -251,17 +255,12 @@ mod tests {
                 meter.on_arrival(&arrival.with_sent(PeerTimestamp::from_nanos(sent)));
             }
         }
-        let history: Value = serde_json::from_str(&board.history().json).unwrap();
+        let history = history(&board);
         let coarse = &history["coarse"];
-        assert_eq!(column(coarse, "received_rate_bps").len(), 4);
-        let [first, second, third, last] = column(coarse, "received_rate_bps")[..] else {
-            panic!("{history}")
-        };
-        assert!((0.99e6..1.01e6).contains(&first.unwrap()) && (0.99e6..1.01e6).contains(&second.unwrap()));
-        assert!(
-            (0.49e6..0.52e6).contains(&third.unwrap()) && (0.98e6..1.01e6).contains(&last.unwrap()),
-            "{history}"
-        );
+        let bounds = [0.99e6..1.01e6, 0.99e6..1.01e6, 0.49e6..0.52e6, 0.98e6..1.01e6];
+        let rates = column(coarse, "received_rate_bps");
+        let within = rates.iter().zip(&bounds).all(|(rate, bound)| bound.contains(&rate.unwrap()));
+        assert!(within && rates.len() == 4, "{rates:?}");
         let losses: Vec<f64> = column(coarse, "loss_ratio").into_iter().flatten().collect();
         assert!(losses[1] == 0.0 && (0.48..=0.51).contains(&losses[2]) && losses[3] < 0.02, "{losses:?}");
         let own = column(coarse, "buffer_loss_ratio");
@@ -271,10 +270,8 @@ mod tests {
         // The same in tenths of a second.
         let fine = column(&history["fine"], "received_rate_bps");
         assert_eq!(fine.len(), 41);
-        assert!(
-            fine[5..20].iter().all(|rate| rate.is_some_and(|rate| (0.99e6..1.01e6).contains(&rate))),
-            "{fine:?}"
-        );
+        let is_near = |rate: &Option<f64>| rate.is_some_and(|rate| (0.99e6..1.01e6).contains(&rate));
+        assert!(fine[5..20].iter().all(is_near), "{fine:?}");
         assert_eq!(column(&history["fine"], "queue_delay_ms")[25], Some(30.0));
     }
 
@@ -283,19 +280,14 @@ mod tests {
         let board = Board::new("giusto send");
         let mut figures = Figures::new(&board);
         for tenth in 0..=10_u64 {
-            let received = (tenth / 5 * 50) * 1250;
+            let halves = tenth / 5;
+            let received = DataSize::from_bytes(halves * 50 * 1250);
             figures.on_snapshot(&Snapshot {
                 at: at(tenth * 100),
                 streams: vec![StreamState {
                     id: 1,
                     sent: Some(SentState { packets: tenth * 10, size: DataSize::from_bytes(tenth * 12_500) }),
-                    received: Some(Counts::of_media(
-                        at(tenth / 5 * 500),
-                        at(0),
-                        tenth / 5 * 50,
-                        DataSize::from_bytes(received),
-                        0,
-                    )),
+                    received: Some(Counts::of_media(at(halves * 500), at(0), halves * 50, received, 0)),
                     target: Some(DataRate::from_bps(1_200_000)),
                     delay: Some(DelayState::Frames(TimeDelta::from_millis(tenth as i64 * 20), tenth)),
                     ..StreamState::default()
@@ -309,7 +301,7 @@ mod tests {
                 ..Snapshot::default()
             });
         }
-        let history: Value = serde_json::from_str(&board.history().json).unwrap();
+        let history = history(&board);
         let fine = &history["fine"];
         assert_eq!(column(fine, "sent_rate_bps")[1..], [Some(1e6); 10]);
         let received: Vec<bool> = column(fine, "received_rate_bps").iter().map(Option::is_some).collect();

@@ -272,32 +272,25 @@ mod tests {
         let (mut feed, snapshots) = feed();
         feed.send(at(0), 0..100, |id| stream(*id), u64::to_string);
         let first = snapshots.recv().unwrap();
-        assert_eq!(
-            (first.streams.len(), first.more, first.names.len()),
-            (MAX_SHOWN, 100 - MAX_SHOWN, MAX_SHOWN)
-        );
+        let counts = [first.streams.len(), first.more, first.names.len()];
+        assert_eq!(counts, [MAX_SHOWN, 100 - MAX_SHOWN, MAX_SHOWN]);
         feed.close(stream(3), String::new);
         // One that was not shown ends unseen.
         feed.close(stream(99), String::new);
         feed.send(at(100), (0..99).filter(|id| *id != 3), |id| stream(*id), u64::to_string);
         let second = snapshots.recv().unwrap();
-        let closed: Vec<u64> =
-            second.streams.iter().filter(|stream| stream.closed).map(|stream| stream.id).collect();
-        assert_eq!((closed, second.names), (vec![3], vec![(32, "32".to_owned())]));
+        let closed = second.streams.iter().filter(|stream| stream.closed).map(|stream| stream.id);
+        assert_eq!((closed.collect(), second.names), (vec![3], vec![(32, "32".to_owned())]));
     }
+
     #[test]
     fn streams_that_are_not_shown_are_counted_and_not_read() {
         let (mut feed, snapshots) = feed();
         for open in [0, 1, MAX_SHOWN as u64, 500] {
             let (read, named) = (Cell::new(0), Cell::new(0));
-            let state = |id: &u64| {
-                read.set(read.get() + 1);
-                stream(*id)
-            };
-            let name = |id: &u64| {
-                named.set(named.get() + 1);
-                id.to_string()
-            };
+            let count = |counter: &Cell<usize>| counter.set(counter.get() + 1);
+            let state = |id: &u64| (count(&read), stream(*id)).1;
+            let name = |id: &u64| (count(&named), id.to_string()).1;
             // Other streams each time.
             feed.send(at(open), (1_000 * open..).take(open as usize), state, name);
             let snapshot = snapshots.recv().unwrap();

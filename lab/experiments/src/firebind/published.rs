@@ -158,15 +158,11 @@ mod tests {
             let difference = row.predicted_bps(PUBLISHED_DURATION).unwrap() - predicted;
             assert!(difference.abs() < 0.5, "{id}: off by {difference}");
         }
-    }
-
-    #[test]
-    fn no_cycle_begins_at_the_very_end() {
-        let row = PUBLISHED[0];
-        assert_eq!(row.cycles_in(TimeDelta::from_millis(320)), 2);
-        assert_eq!(row.cycles_in(TimeDelta::from_nanos(320_000_001)), 3);
-        assert_eq!(row.cycles_in(TimeDelta::ZERO), 1);
-        assert_eq!(row.predicted_bps(TimeDelta::from_millis(160)), None);
+        // No cycle begins at the very end.
+        let cycles =
+            [0, 320_000_000, 320_000_001].map(|nanos| PUBLISHED[0].cycles_in(TimeDelta::from_nanos(nanos)));
+        assert_eq!(cycles, [1, 2, 3]);
+        assert_eq!(PUBLISHED[0].predicted_bps(TimeDelta::from_millis(160)), None);
     }
 
     #[test]

@@ -118,10 +118,8 @@ mod tests {
         flows.push(FlowRecord::default());
         let frames = Frames::of("any", flows.iter());
         assert_eq!((frames.videos, frames.in_time_ratio), (5, Some(0.6)));
-        assert_eq!(
-            (frames.frame_delay_p95_ms, frames.frame_delay_p95_of_worst_tenth_ms),
-            (Some(400.0), None)
-        );
+        let delays = (frames.frame_delay_p95_ms, frames.frame_delay_p95_of_worst_tenth_ms);
+        assert_eq!(delays, (Some(400.0), None));
         // 125 of 525.
         assert!((frames.skipped_ratio.unwrap() - 125.0 / 525.0).abs() < 1e-12);
         assert_eq!(Frames::of("none", [].iter()).in_time_ratio, None);

@@ -1,4 +1,6 @@
 use super::{network::TABLE_8, session::Outcome, *};
+use std::collections::BTreeSet;
+
 use crate::page::Findings;
 
 fn go_on() -> ControlFlow<()> {
@@ -82,9 +84,7 @@ fn items_say_why_and_the_page_shows_all_figures() {
             assert!(low <= ours && ours <= high, "{}", item.id);
         }
     }
-    let mut ids: Vec<&str> = all.items.iter().map(|item| item.id.as_str()).collect();
-    ids.sort_unstable();
-    ids.dedup();
+    let ids: BTreeSet<&str> = all.items.iter().map(|item| item.id.as_str()).collect();
     assert_eq!(ids.len(), all.items.len());
     // Far from the published number, which is above all that the network lets through: to either side it would be news.
     let mean = all.items.iter().find(|item| item.id == "mean-estimate").unwrap();
@@ -92,21 +92,10 @@ fn items_say_why_and_the_page_shows_all_figures() {
     assert!(all.beside.keys().any(|key| key == "queue_rrtcc_delay_p95_ms"));
 
     let model = serde_json::to_string(&rrtcc.page().report("giusto reproduce rrtcc")).unwrap();
-    for text in [
-        "(Figure 5)",
-        "Figure 16",
-        "Figure 17",
-        "Figure 18",
-        "Figure 19",
-        "Figure 20",
-        "With a queue: rates over time",
-        "With and without a queue",
-        "Alternative readings",
-        "Table 6",
-        "Table 7",
-        "Tables 8 and 9",
-        "7,082,516",
-    ] {
+    let figures = ["(Figure 5)", "Figure 16", "Figure 17", "Figure 18", "Figure 19", "Figure 20"];
+    let tables = ["Table 6", "Table 7", "Tables 8 and 9", "7,082,516", "Alternative readings"];
+    let queue = ["With a queue: rates over time", "With and without a queue"];
+    for text in figures.into_iter().chain(tables).chain(queue) {
         assert!(model.contains(text), "the page lacks {text}");
     }
     let table = rrtcc.page().table(100);
@@ -126,11 +115,8 @@ fn a_stopped_run_judges_what_it_has() {
     assert!(measured("mean-estimate") && measured("fig18-loss-1"));
     assert!(!measured("fig18-udp-loss-4") && !measured("fig20-same-trend"));
     let report = rrtcc.page().report("x");
-    assert!(
-        report.headline.starts_with("Ended early") && !report.headline.contains("7.08"),
-        "{}",
-        report.headline
-    );
+    let headline = &report.headline;
+    assert!(headline.starts_with("Ended early") && !headline.contains("7.08"), "{headline}");
     assert!(serde_json::to_string(&report).unwrap().contains("Figure 16"));
 }
 

@@ -228,15 +228,14 @@ mod tests {
             (1000, 1003, Some(2), 0),
         ];
         for (sent, received, of_browser, lost) in cases {
-            let mut flow =
-                FlowRecord { sent_packets: sent, received_packets: received, ..FlowRecord::default() };
+            let (sent_packets, received_packets) = (sent, received);
+            let mut flow = FlowRecord { sent_packets, received_packets, ..FlowRecord::default() };
             set_lost(&mut flow, of_browser);
-            assert_eq!(flow.lost_packets, lost, "{sent} {received} {of_browser:?}");
             let share = lost as f64 / (lost + received) as f64;
-            assert!(
-                flow.loss_ratio.is_some_and(|ratio| (ratio - share).abs() < 1e-9),
-                "{:?}",
-                flow.loss_ratio
+            assert_eq!(
+                (flow.lost_packets, flow.loss_ratio),
+                (lost, Some(share)),
+                "{sent} {received} {of_browser:?}"
             );
         }
     }

@@ -130,6 +130,19 @@ impl Pair {
         self.local.show(now, &mut self.ends[0]);
     }
 
+    /// What happens in these milliseconds.
+    fn steps(&mut self, millis: std::ops::Range<u64>) {
+        millis.for_each(|millis| self.step(at(millis)));
+    }
+
+    /// Ends the call, and takes the record of the caller.
+    fn end(&mut self, millis: u64) -> CallRecord {
+        self.takes_result = true;
+        self.ends[0].finish(at(millis), self.id);
+        self.steps(millis..millis + 1_000);
+        self.ended.take().unwrap().record
+    }
+
     /// Decisions that wait to be shown.
     fn waiting(&mut self) -> usize {
         self.ends[0].media_mut(self.id).map_or(0, |side| side.take_decisions().len())
@@ -146,25 +159,25 @@ fn at(millis: u64) -> Timestamp {
 
 #[test]
 fn calls_are_visited_when_an_update_is_due() {
-    let (feed, snapshots) = watch::feed();
-    let mut pair =
-        Pair::new(plan("scream:v2"), CallSettings { feed: Some(feed.into()), ..CallSettings::default() });
+    let watched = || {
+        let (feed, snapshots) = watch::feed();
+        let settings = CallSettings { feed: Some(feed.into()), ..CallSettings::default() };
+        (Pair::new(plan("scream:v2"), settings), snapshots)
+    };
+    let (mut pair, snapshots) = watched();
     let (mut updates, mut decisions) = (0, 0);
     for millis in 0..3_000 {
         pair.step(at(millis));
         while let Ok(snapshot) = snapshots.try_recv() {
             updates += 1;
             decisions += snapshot.decisions.len();
-            assert_eq!(pair.waiting(), 0, "an update has all decisions");
-            let shown: Vec<u64> = snapshot.streams.iter().map(|stream| stream.id).collect();
-            assert_eq!((shown, snapshot.more), (vec![0; snapshot.streams.len()], 0));
+            assert_eq!((pair.waiting(), snapshot.more), (0, 0), "an update has all decisions");
+            assert!(snapshot.streams.iter().all(|stream| stream.id == 0));
         }
     }
     assert!((29..=31).contains(&updates) && decisions > 10, "{updates} {decisions}");
     // Between two updates the decisions wait at the call.
-    let (feed, snapshots) = watch::feed();
-    let mut pair =
-        Pair::new(plan("scream:v2"), CallSettings { feed: Some(feed.into()), ..CallSettings::default() });
+    let (mut pair, snapshots) = watched();
     let (mut waited, mut shown) = (0, 0);
     for millis in 0..3_000 {
         pair.step(at(millis));
@@ -179,9 +192,9 @@ fn calls_are_visited_when_an_update_is_due() {
 #[test]
 fn delays_over_time_are_those_of_frames_alone() {
     let mut pair = Pair::new(plan("scream:v2"), CallSettings::default());
-    (0..3_000).for_each(|millis| pair.step(at(millis)));
+    pair.steps(0..3_000);
     pair.ends[0].finish(at(3_000), pair.id);
-    (3_000..3_100).for_each(|millis| pair.step(at(millis)));
+    pair.steps(3_000..3_100);
     for (end, receives) in [(0, false), (1, true)] {
         let id = if receives { pair.served.unwrap() } else { pair.id };
         let side = pair.ends[end].take_media(id).unwrap();
@@ -221,29 +234,22 @@ fn route_changes_of_a_scenario_reach_the_controller() {
 #[test]
 fn an_end_of_a_call_knows_what_the_other_lost_itself() {
     let mut pair = Pair::new(plan("scream:v2"), CallSettings::default());
-    pair.takes_result = true;
-    (0..500).for_each(|millis| pair.step(at(millis)));
+    pair.steps(0..500);
     let served = pair.served.unwrap();
     pair.ends[1].media_mut(served).unwrap().note_dropped(7);
-    pair.ends[0].finish(at(500), pair.id);
-    (500..1_500).for_each(|millis| pair.step(at(millis)));
-    let outcome = pair.ended.unwrap();
-    let doubts = &outcome.record.call.doubts;
+    let doubts = pair.end(500).call.doubts;
     assert!(doubts[0].starts_with("7 lost in the listener's buffer, not on the path: "), "{doubts:?}");
 }
 
 #[test]
 fn what_the_system_refuses_is_neither_sent_nor_lost() {
     let mut pair = Pair::new(plan("scream:v2"), CallSettings::default());
-    pair.takes_result = true;
-    (0..2_000).for_each(|millis| pair.step(at(millis)));
+    pair.steps(0..2_000);
     pair.refuses = true;
-    (2_000..2_400).for_each(|millis| pair.step(at(millis)));
+    pair.steps(2_000..2_400);
     pair.refuses = false;
-    (2_400..4_000).for_each(|millis| pair.step(at(millis)));
-    pair.ends[0].finish(at(4_000), pair.id);
-    (4_000..5_000).for_each(|millis| pair.step(at(millis)));
-    let CallRecord { run, call } = pair.ended.unwrap().record;
+    pair.steps(2_400..4_000);
+    let CallRecord { run, call } = pair.end(4_000);
     let flow = &run.flows[0];
     assert!(call.unsent_packets > 10 && flow.sent_packets > 100, "{call:?}");
     // Nothing is lost on the way.
@@ -256,17 +262,14 @@ fn what_the_system_refuses_is_neither_sent_nor_lost() {
 #[test]
 fn each_address_of_a_far_end_has_its_packets() {
     let mut pair = Pair::new(plan("scream:v2"), CallSettings::default());
-    pair.takes_result = true;
-    (0..500).for_each(|millis| pair.step(at(millis)));
     let (id, there) = (pair.id, address(1));
+    pair.steps(0..500);
     // Only this end's own address has changed.
     pair.local.on_moved(at(500), id, there, &pair.ends[0]);
-    (500..1_000).for_each(|millis| pair.step(at(millis)));
+    pair.steps(500..1_000);
     pair.local.on_moved(at(1_000), id, address(9), &pair.ends[0]);
-    (1_000..2_000).for_each(|millis| pair.step(at(millis)));
-    pair.ends[0].finish(at(2_000), id);
-    (2_000..3_000).for_each(|millis| pair.step(at(millis)));
-    let CallRecord { run, call } = pair.ended.unwrap().record;
+    pair.steps(1_000..2_000);
+    let CallRecord { run, call } = pair.end(2_000);
     let [first, second] = call.paths.as_slice() else { panic!("{:?}", call.paths) };
     assert_eq!((first.far_end.clone(), second.far_end.clone()), (there.to_string(), address(9).to_string()));
     assert!(first.sent_packets > 20 && second.sent_packets > 20, "{:?}", call.paths);

@@ -31,6 +31,12 @@ fn answer(explorer: &Explorer, asked: &str) -> Result<Vec<Value>, ExploreError> 
     Ok(updates.into_inner().unwrap())
 }
 
+/// The charts with a common cursor.
+fn linked(picture: &Value) -> Value {
+    let mut sections = picture["report"]["sections"].as_array().unwrap().iter();
+    sections.find(|section| section["kind"] == "linked").unwrap()["content"].clone()
+}
+
 fn problem(asked: &str) -> String {
     answer(&explorer(), asked).unwrap_err().to_string()
 }
@@ -44,14 +50,8 @@ fn one_run_is_one_picture() {
     let kinds: Vec<&str> = sections.iter().map(|section| section["kind"].as_str().unwrap()).collect();
     assert_eq!(kinds[..4], ["cards", "linked", "chart", "table"]);
     assert!(kinds.contains(&"drawing"), "{kinds:?}");
-    let paths: Vec<&Value> = picture["controls"][0]
-        .as_array()
-        .unwrap()
-        .iter()
-        .flat_map(|group| group["controls"].as_array().unwrap())
-        .map(|control| &control["path"])
-        .collect();
-    assert!(paths.contains(&&Value::from("link.wire.rate")), "{paths:?}");
+    let controls = picture["controls"][0].to_string();
+    assert!(controls.contains(r#""path":"link.wire.rate""#), "{controls}");
 }
 
 #[test]
@@ -76,11 +76,8 @@ fn seeds_give_a_first_picture_and_then_bands() {
     let (first, last) = (&updates[0], &updates[4]);
     assert_eq!((first["last"].as_bool(), last["last"].as_bool()), (Some(false), Some(true)));
     assert!(!first.to_string().contains(r#""kind":"band""#));
-    let linked = |update: &Value| {
-        let sections = update["report"]["sections"].as_array().unwrap().clone();
-        sections.into_iter().find(|section| section["kind"] == "linked").unwrap()
-    };
-    let charts = linked(last)["content"]["charts"].as_array().unwrap().clone();
+    let linked = linked(last);
+    let charts = linked["charts"].as_array().unwrap();
     let rates = charts.iter().find(|chart| chart["title"] == "Received rate").unwrap();
     let band = rates["series"].as_array().unwrap().iter().find(|series| series["kind"] == "band").unwrap();
     let column = |points: &Value| -> Vec<Option<f64>> {
@@ -89,11 +86,10 @@ fn seeds_give_a_first_picture_and_then_bands() {
     };
     let (low, high) = (column(&band["low"]), column(&band["high"]));
     let line = column(&rates["series"][band["of"].as_u64().unwrap() as usize]["points"]);
-    let ordered = low.iter().zip(&high).all(|(low, high)| low <= high);
-    assert!(ordered && low != high && low.len() == line.len(), "{low:?} {high:?}");
+    assert!(low != high && low.len() == line.len(), "{low:?} {high:?}");
     // Of four seeds the band reaches from the lowest to the highest, so that the line of the first lies within.
     let within =
-        line.iter().zip(low.iter().zip(&high)).all(|(line, (low, high))| low <= line && line <= high);
+        line.iter().zip(low.iter().zip(&high)).all(|(line, (low, high))| (low..=high).contains(&line));
     assert!(within, "{line:?} {low:?} {high:?}");
 }
 
@@ -105,10 +101,9 @@ fn controllers_and_scenarios_stand_side_by_side() {
     let labels: Vec<&str> = runs.iter().map(|run| run["controller"].as_str().unwrap()).collect();
     assert_eq!(labels, ["A: gcc:remb", "A: scream:v2", "B: gcc:remb", "B: scream:v2"]);
     assert_eq!(picture["controls"].as_array().unwrap().len(), 2);
-    let linked =
-        picture["report"]["sections"].as_array().unwrap().iter().find(|own| own["kind"] == "linked").unwrap();
-    assert_eq!(linked["content"]["lines"].as_array().unwrap().len(), 4);
-    let series = linked["content"]["charts"][0]["series"].as_array().unwrap();
+    let linked = linked(&picture);
+    assert_eq!(linked["lines"].as_array().unwrap().len(), 4);
+    let series = linked["charts"][0]["series"].as_array().unwrap();
     let limits = series.iter().filter(|series| series["kind"] == "limit");
     let limits: Vec<&str> = limits.map(|series| series["name"].as_str().unwrap()).collect();
     assert_eq!(limits, ["capacity of wire", "capacity of wire, B: gcc:remb"]);
@@ -164,15 +159,11 @@ fn an_answer_that_ends_with_its_time_is_whole() {
 
 #[test]
 fn a_question_that_ends_early_emits_nothing_more() {
-    let (asked, emitted) = (AtomicUsize::new(0), AtomicBool::new(false));
-    let ends = || asked.fetch_add(1, Ordering::Relaxed) >= 10;
-    explorer()
-        .answer(&question(r#"{"sides": [{}], "seeds": 3}"#), &ends, &|_| {
-            emitted.store(true, Ordering::Relaxed);
-        })
-        .unwrap();
-    assert!(!emitted.load(Ordering::Relaxed));
-    assert!((10..30).contains(&asked.load(Ordering::Relaxed)), "{asked:?}");
+    let asks = AtomicUsize::new(0);
+    let ends = || asks.fetch_add(1, Ordering::Relaxed) >= 10;
+    let asked = question(r#"{"sides": [{}], "seeds": 3}"#);
+    explorer().answer(&asked, &ends, &|_| panic!("it has ended")).unwrap();
+    assert!((10..30).contains(&asks.into_inner()));
 }
 
 #[test]

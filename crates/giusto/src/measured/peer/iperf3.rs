@@ -300,15 +300,13 @@ mod tests {
     /// Children of this process whose program is named `iperf3`.
     fn children() -> Vec<String> {
         let parent = format!(" {} ", std::process::id());
-        let stats = fs::read_dir("/proc").unwrap().flatten();
-        stats
-            .filter_map(|entry| fs::read_to_string(entry.path().join("stat")).ok())
-            .filter(|stat| {
-                // "id (name) state parent ..."
-                let after_name = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
-                stat.contains("(iperf3)") && after_name.get(1..).is_some_and(|rest| rest.starts_with(&parent))
-            })
-            .collect()
+        // "id (name) state parent ..."
+        let is_child = |stat: &String| {
+            let after_name = stat.split_once("(iperf3) ").map_or("", |(_, rest)| rest);
+            after_name.get(1..).is_some_and(|rest| rest.starts_with(&parent))
+        };
+        let entries = fs::read_dir("/proc").unwrap().flatten();
+        entries.filter_map(|own| fs::read_to_string(own.path().join("stat")).ok()).filter(is_child).collect()
     }
 
     #[test]
@@ -372,30 +370,24 @@ mod tests {
     }
 
     #[test]
-    fn only_iperf3_is_found() {
+    fn what_is_no_iperf3_or_no_stream_is_refused_at_once() {
         let missing = Iperf3::find(Some(Path::new("/no/such/iperf3"))).unwrap_err();
         assert!(matches!(missing, PeerError::Program { .. }), "{missing}");
         let shell = Iperf3::find(Some(Path::new("/bin/true"))).unwrap_err();
         assert!(matches!(shell, PeerError::NotIperf3 { .. }), "{shell}");
-    }
-
-    #[test]
-    fn impossible_streams_are_refused_at_once() {
-        let iperf3 = Iperf3 { program: "/no/such/iperf3".into(), version: "3.0".to_owned() };
-        let error_of = |run: PeerRun| iperf3.measure(&run, &AtomicBool::new(false), |_| {}).unwrap_err();
+        let error_of = |program: &str, run: PeerRun| {
+            let iperf3 = Iperf3 { program: program.into(), version: "3.0".to_owned() };
+            iperf3.measure(&run, &AtomicBool::new(false), |_| {}).unwrap_err()
+        };
         for bytes in [0, 4, 15, 65_508] {
-            let error = error_of(PeerRun { size: DataSize::from_bytes(bytes), ..RUN });
+            let error = error_of("/no/iperf3", PeerRun { size: DataSize::from_bytes(bytes), ..RUN });
             assert!(matches!(error, PeerError::Size { .. }), "{error}");
         }
-        assert!(matches!(error_of(PeerRun { rate: Some(DataRate::ZERO), ..RUN }), PeerError::Rate));
-        assert!(matches!(error_of(RUN), PeerError::Program { .. }));
-    }
-
-    #[test]
-    fn a_silent_failure_is_reported_with_its_status() {
-        let iperf3 = Iperf3 { program: "/bin/false".into(), version: "3.0".to_owned() };
-        let error = iperf3.measure(&RUN, &AtomicBool::new(false), |_| {}).unwrap_err().to_string();
-        assert_eq!(error, "iperf3 3.0 failed as server: exit status: 1");
+        let without_rate = PeerRun { rate: Some(DataRate::ZERO), ..RUN };
+        assert!(matches!(error_of("/no/iperf3", without_rate), PeerError::Rate));
+        assert!(matches!(error_of("/no/iperf3", RUN), PeerError::Program { .. }));
+        let silent = error_of("/bin/false", RUN).to_string();
+        assert_eq!(silent, "iperf3 3.0 failed as server: exit status: 1");
     }
 
     #[test]

@@ -150,32 +150,18 @@ mod tests {
     #[test]
     fn errors_are_one_line_and_name_the_fix() {
         let name = || "iperf3 3.12".to_owned();
-        let texts = [
-            PeerError::NotInstalled,
-            PeerError::Program { program: "/no/iperf3".into(), source: io::ErrorKind::NotFound.into() },
-            PeerError::NotIperf3 { program: "/bin/true".into(), answer: String::new() },
-            PeerError::Size { size: DataSize::from_bytes(8) },
-            PeerError::Rate,
-            PeerError::Failed { name: name(), role: "client", reason: "refused".to_owned() },
-            PeerError::TimedOut { name: name(), limit: TimeDelta::from_seconds(11) },
-            PeerError::NothingArrived { name: name(), size: DataSize::from_bytes(200) },
-        ]
-        .map(|error| error.to_string());
-        assert!(texts.iter().all(|text| !text.contains('\n') && !text.contains("  ")), "{texts:#?}");
-        for (text, part) in texts.iter().zip([
-            "apt install iperf3",
-            "cannot run /no/iperf3: ",
-            "/bin/true is not iperf3",
-            "must be 16 B to 65507 B, found 8 B",
-            "above 0 bit/s, or max",
-            "iperf3 3.12 failed as client: refused",
-            "within 11 s",
-            "200 B",
-        ]) {
-            assert!(text.contains(part), "{text}");
+        let source = io::ErrorKind::NotFound.into();
+        for (error, parts) in [
+            (PeerError::NotInstalled, &["apt install iperf3", "dnf", "brew", "--against-path FILE"][..]),
+            (PeerError::Program { program: "/no/iperf3".into(), source }, &["cannot run /no/iperf3: "]),
+            (PeerError::Size { size: DataSize::from_bytes(8) }, &["must be 16 B to 65507 B, found 8 B"]),
+            (PeerError::Rate, &["above 0 bit/s, or max"]),
+            (PeerError::TimedOut { name: name(), limit: TimeDelta::from_seconds(11) }, &["within 11 s"]),
+            (PeerError::NothingArrived { name: name(), size: DataSize::from_bytes(200) }, &["200 B"]),
+        ] {
+            let text = error.to_string();
+            assert!(!text.contains('\n') && !text.contains("  "), "{text}");
+            assert!(parts.iter().all(|part| text.contains(part)), "{text}");
         }
-        assert!(
-            texts[0].contains("dnf") && texts[0].contains("brew") && texts[0].contains("--against-path FILE")
-        );
     }
 }

@@ -110,12 +110,8 @@ mod tests {
 
     #[test]
     fn a_failure_is_one_line() {
-        let refused =
-            r#"{"start": {}, "end": {}, "error": "unable to connect\n to server: Connection refused"}"#;
-        assert_eq!(
-            PeerReport::parse(refused).unwrap_err(),
-            "unable to connect to server: Connection refused"
-        );
+        let refused = r#"{"start": {}, "end": {}, "error": "unable to connect\n to server"}"#;
+        assert_eq!(PeerReport::parse(refused).unwrap_err(), "unable to connect to server");
         for text in ["", "{", "iperf3: what?"] {
             assert!(PeerReport::parse(text).unwrap_err().starts_with("its report is not JSON: "), "{text}");
         }

@@ -70,22 +70,18 @@ impl Draw {
     fn profile(&mut self) -> RateProfile {
         let at = |nanos| Timestamp::from_nanos(nanos);
         let (first, second, period) = (self.rate(), self.rate(), self.chance().then(|| self.time()));
-        let steps = self
-            .of(&[vec![(at(0), first), (at(5), second)]], &[vec![], vec![(at(5), first), (at(0), second)]]);
+        let pairs = |times: &[u64]| times.iter().map(|nanos| at(*nanos)).zip([first, second]).collect();
+        let steps: Vec<_> = self.of(&[pairs(&[0, 5])], &[vec![], pairs(&[5, 0])]);
         let moments = self.of(&[vec![at(0), at(9)]], &[vec![], vec![at(0)], vec![at(9), at(3)]]);
-        let bytes = self.of(&[1504], &[0]);
-        let (burst, peak) = (self.size(), self.chance().then_some(second));
-        let opportunities = RateProfile::Opportunities { at: moments, bytes };
-        self.of(
-            &[
-                RateProfile::Unlimited,
-                RateProfile::Fixed(first),
-                RateProfile::Steps { steps, period },
-                opportunities,
-                RateProfile::TokenBucket(TokenBucket { rate: first, burst, peak }),
-            ],
-            &[],
-        )
+        let (bytes, burst, peak) = (self.of(&[1504], &[0]), self.size(), self.chance().then_some(second));
+        let profiles = [
+            RateProfile::Unlimited,
+            RateProfile::Fixed(first),
+            RateProfile::Steps { steps, period },
+            RateProfile::Opportunities { at: moments, bytes },
+            RateProfile::TokenBucket(TokenBucket { rate: first, burst, peak }),
+        ];
+        self.of(&profiles, &[])
     }
 
     fn queue(&mut self) -> QueueSpec {
@@ -95,50 +91,22 @@ impl Draw {
         let (packets, min, max) =
             (self.of(&[1, 100], &[0, u32::MAX]), self.of(&[0, 5], &[]), self.of(&[10, 20], &[3]));
         let law = CoDelConfig { target, interval, max_packet, ecn, limit };
-        let fq = FqCodelConfig {
-            target,
-            interval,
-            queues: packets,
-            quantum: max_packet,
-            limit: packets,
-            ..FqCodelConfig::default()
-        };
-        let latency = self.of(
-            &[LatencyEstimate::Timestamps, LatencyEstimate::DepartureRate { threshold: max_packet }],
-            &[],
-        );
-        let pie = PieConfig {
-            target,
-            update: interval,
-            alpha,
-            beta,
-            latency,
-            mark_threshold: share,
-            ..PieConfig::default()
-        };
+        let (queues, quantum) = (packets, max_packet);
+        let fq =
+            FqCodelConfig { target, interval, queues, quantum, limit: packets, ..FqCodelConfig::default() };
+        let departures = LatencyEstimate::DepartureRate { threshold: max_packet };
+        let latency = self.of(&[LatencyEstimate::Timestamps, departures], &[]);
+        let update = interval;
+        let pie =
+            PieConfig { target, update, alpha, beta, latency, mark_threshold: share, ..PieConfig::default() };
+        let (max_probability, mean_packet) = (alpha, max_packet);
         let thresholds = Thresholds::Packets { min, max };
-        let red = RedConfig {
-            thresholds,
-            weight: share,
-            max_probability: alpha,
-            mean_packet: max_packet,
-            ..RedConfig::default()
-        };
-        let scheduler = self.of(
-            &[
-                Scheduler::WeightedRoundRobin { classic_share: share },
-                Scheduler::TimeShiftedFifo { shift: interval },
-            ],
-            &[],
-        );
-        let dual = DualPi2Config {
-            target,
-            update: interval,
-            coupling: beta,
-            scheduler,
-            mtu: max_packet,
-            ..DualPi2Config::default()
-        };
+        let red =
+            RedConfig { thresholds, weight: share, max_probability, mean_packet, ..RedConfig::default() };
+        let robin = Scheduler::WeightedRoundRobin { classic_share: share };
+        let scheduler = self.of(&[robin, Scheduler::TimeShiftedFifo { shift: interval }], &[]);
+        let (coupling, mtu) = (beta, max_packet);
+        let dual = DualPi2Config { target, update, coupling, scheduler, mtu, ..DualPi2Config::default() };
         let step = StepMarkConfig { threshold: MarkThreshold::Sojourn(target), limit };
         let delay = DelayThresholdConfig { threshold: target, hold_off: interval, ecn, limit };
         let policer = PolicerConfig { rate: self.rate(), burst: max_packet, limit };
@@ -185,11 +153,8 @@ impl Draw {
         match self.random.random_range(0..4) {
             0 => {
                 let (profile, rate, on, off) = (self.profile(), self.rate(), self.periods(), self.periods());
-                let sources = [
-                    Departures::Constant(profile),
-                    Departures::Poisson(rate),
-                    Departures::OnOff { rate, on, off },
-                ];
+                let on_off = Departures::OnOff { rate, on, off };
+                let sources = [Departures::Constant(profile), Departures::Poisson(rate), on_off];
                 let (min, max) = (self.size(), self.size());
                 let sizes = [size.into(), PacketSize::Exponential { mean: size, min, max }];
                 FlowKind::Source { departures: self.of(&sources, &[]), size: self.of(&sizes, &[]), ecn }
@@ -197,10 +162,10 @@ impl Draw {
             1 => {
                 let strategy = self.of(&Strategy::ALL, &[]);
                 let (size, rate) = (DataSize::from_bytes(1200), DataRate::from_bps(1_000_000));
-                let plan =
-                    CyclePlan::new(rate, size, HeaderLayer::Payload, IpVersion::V4, CycleRule::Given(2));
+                let (layer, version, rule) = (HeaderLayer::Payload, IpVersion::V4, CycleRule::Given(2));
+                let plan = CyclePlan::new(rate, size, layer, version, rule).unwrap();
                 let machine = self.of(&[Machine::default(), Machine::SUN_LABS], &[]);
-                FlowKind::Paced { strategy, plan: plan.unwrap(), machine, ecn }
+                FlowKind::Paced { strategy, plan, machine, ecn }
             }
             2 => {
                 let settings = tcp::Settings {
@@ -212,14 +177,12 @@ impl Draw {
                     receive_window: self.of(&[DataSize::from_bytes(1 << 30)], &[DataSize::from_bytes(1)]),
                     ..tcp::Settings::default()
                 };
-                let sizes = self.of(&[(1, 1), (30_000, 50_000)], &[(2, 1)]);
-                let starting_on = self.of(&[0, 1], &[9]);
-                let short =
-                    Transfers::Short { sizes, idle: self.time(), starting_on, persistent: self.chance() };
-                FlowKind::Tcp {
-                    settings,
-                    transfers: self.of(&[Transfers::Unlimited, Transfers::Once(size), short], &[]),
-                }
+                let (sizes, starting_on) =
+                    (self.of(&[(1, 1), (30_000, 50_000)], &[(2, 1)]), self.of(&[0, 1], &[9]));
+                let (idle, persistent) = (self.time(), self.chance());
+                let short = Transfers::Short { sizes, idle, starting_on, persistent };
+                let transfers = self.of(&[Transfers::Unlimited, Transfers::Once(size), short], &[]);
+                FlowKind::Tcp { settings, transfers }
             }
             _ => FlowKind::Media(self.media()),
         }
@@ -228,12 +191,8 @@ impl Draw {
     fn media(&mut self) -> MediaSpec {
         let start_rate = self.rate();
         let (scale, size) = (self.share(), BurstSize::Frames(self.of(&[1.0, 6.0], &[0.0])));
-        let statistical = StatisticalConfig {
-            start_rate,
-            size_scale: scale,
-            burst_size: size,
-            ..StatisticalConfig::default()
-        };
+        let default = StatisticalConfig::default();
+        let statistical = StatisticalConfig { start_rate, size_scale: scale, burst_size: size, ..default };
         let trace = TraceConfig { skip_frames: self.of(&[0, 20], &[1 << 20]), ..TraceConfig::default() };
         let (rate, packet) = (self.rate(), self.size());
         let models = [
@@ -241,7 +200,7 @@ impl Draw {
             VideoSpec::Perfect(PerfectConfig::default(), Some(scale)),
             VideoSpec::Statistical(statistical),
             VideoSpec::Trace(trace),
-            VideoSpec::Hybrid(StatisticalConfig::default(), trace),
+            VideoSpec::Hybrid(default, trace),
         ];
         let ids =
             self.of(&[vec![], vec!["a"], vec!["a", "b"]], &[vec!["a", "a"], vec!["audio"], vec!["a b"]]);
@@ -279,10 +238,8 @@ impl Draw {
             };
         }
         if self.is_wrong() {
-            flow.back = self.of(
-                &[vec!["ab".to_owned()], vec!["bc".to_owned(), "ab".to_owned()], vec!["x".to_owned()]],
-                &[],
-            );
+            let back = self.of(&[&["ab"][..], &["bc", "ab"], &["x"]], &[]);
+            flow.back = back.iter().map(|id| (*id).to_owned()).collect();
         }
         flow.count = self.of(&[1, 2], &[0]);
         let second = TimeDelta::from_seconds(1);
@@ -295,7 +252,7 @@ impl Draw {
 #[test]
 fn every_scenario_that_is_valid_can_be_built() {
     let (mut valid, mut invalid) = (0, 0);
-    for case in 0..3000 {
+    for case in 0..2000 {
         // In half of the cases hardly anything is wrong.
         let mut draw = Draw { random: stream(case, "scenario"), wrong: if case % 2 == 0 { 400 } else { 20 } };
         let mut builder = Scenario::builder("random").duration(TimeDelta::from_seconds(5));
@@ -311,13 +268,10 @@ fn every_scenario_that_is_valid_can_be_built() {
                 let built = simulation(&scenario, case);
                 assert_eq!(built.links.len(), 4, "case {case}");
             }
-            Err(error) => {
-                invalid += 1;
-                assert!(!error.problems().is_empty(), "case {case}");
-            }
+            Err(error) => invalid += usize::from(!error.problems().is_empty()),
         }
     }
-    assert!(valid > 300 && invalid > 1000, "{valid} valid, {invalid} invalid");
+    assert!(valid > 200 && invalid > 600 && valid + invalid == 2000, "{valid} valid, {invalid} invalid");
 }
 
 #[test]

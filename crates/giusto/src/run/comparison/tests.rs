@@ -5,38 +5,12 @@ use super::*;
 /// Two media flows and one that cannot be chosen.
 const FILE: &str = r#"
 duration = "2 s"
-[[link]]
-id = "access"
-from = "here"
-to = "middle"
-rate = "5 Mbit/s"
-duplex = true
-[[link]]
-id = "wire"
-from = "middle"
-to = "there"
-rate = { steps = [["0 s", "8 Mbit/s"], ["1 s", "1 Mbit/s"]] }
-duplex = true
-[[flow]]
-id = "call"
-kind = "media"
-from = "here"
-to = "there"
-feedback = "rfc8888"
-[[flow]]
-id = "share"
-kind = "media"
-from = "here"
-to = "there"
-controller = "gcc:remb"
-count = 2
-[[flow]]
-id = "noise"
-kind = "cbr"
-from = "here"
-to = "there"
-rate = "64 kbit/s"
-size = "200 B"
+link = [{ id = "wire", from = "here", to = "there", rate = "8 Mbit/s", duplex = true }]
+flow = [
+    { id = "call", kind = "media", from = "here", to = "there", feedback = "rfc8888" },
+    { id = "share", kind = "media", from = "here", to = "there", controller = "gcc:remb", count = 2 },
+    { id = "noise", kind = "cbr", from = "here", to = "there", rate = "64 kbit/s", size = "200 B" },
+]
 "#;
 
 fn document() -> Document {
@@ -90,19 +64,14 @@ fn unsupported_settings_are_removed_and_noted_once() {
     let settings: [Setting; 3] =
         ["call.delay-target=30ms", "call.receiver-limit=1M", "call.feedback=scream-draft"]
             .map(|set| set.parse().unwrap());
-    let found =
-        contenders(&document(), &settings, &Controllers(Algorithm::all().collect::<Vec<_>>()), None).unwrap();
+    let found = contenders(&document(), &settings, &"all".parse().unwrap(), None).unwrap();
     let call = |contender: &Contender| match &contender.scenario.flows()[0].kind {
         FlowKind::Media(media) => (media.options.delay_target.is_some(), media.receiver_limit.is_some()),
         _ => (false, false),
     };
     for contender in &found {
-        let kind = contender.controller;
-        assert_eq!(
-            call(contender),
-            (kind.requirements().delay_target, kind.requirements().receiver_limit),
-            "{kind}"
-        );
+        let needs = contender.controller.requirements();
+        assert_eq!(call(contender), (needs.delay_target, needs.receiver_limit), "{}", contender.controller);
     }
     let notes = notes(&found);
     let about = |what: &str| notes.iter().filter(|note| note.contains(what)).collect::<Vec<_>>();

@@ -102,28 +102,12 @@ fn a_wrong_setting_is_named_with_what_there_is() {
 }
 
 #[test]
-fn a_value_has_the_line_on_which_it_stands() {
-    let line = |old: &str, new: &str| {
-        let error = Scenario::parse(&FILE.replacen(old, new, 1), "s.toml").unwrap_err().to_string();
-        error.split(':').nth(1).unwrap().parse::<usize>().unwrap()
-    };
-    assert_eq!(line("\"codel\"", "\"codex\""), 8);
-    assert_eq!(line("\"64 kbit/s\"", "64"), 12);
-    assert_eq!(line("size = \"200 B\"\n", ""), 9);
-    assert_eq!(line("\"200 B\"", ""), 13);
-}
-
-#[test]
 fn the_fingerprint_is_that_of_the_values() {
     let of = |text: &str| Scenario::parse(text, "s.toml").unwrap().fingerprint();
     let before = of(FILE);
     assert_eq!(before.len(), 64);
-    let moved = FILE.replacen(
-        "rate = \"1 Mbit/s\"\nduplex = true",
-        "duplex = true # both ways\n\nrate = '1000 kbit/s'",
-        1,
-    );
-    assert_eq!(of(&moved), before);
+    let moved = "duplex = true # both ways\n\nrate = '1000 kbit/s'";
+    assert_eq!(of(&FILE.replacen("rate = \"1 Mbit/s\"\nduplex = true", moved, 1)), before);
     assert_eq!(of(&FILE.replacen("\"codel\"", "{ kind = \"codel\", target = \"5 ms\" }", 1)), before);
     assert_eq!(of(&format!("seed = 7\n{FILE}")), before);
     for (old, new) in [
@@ -153,17 +137,15 @@ fn the_fingerprint_depends_on_the_content_of_traces() {
 
 #[test]
 fn an_error_lists_a_bounded_number_of_problems() {
-    let keys = (0..20_000).map(|n| format!("key-{n} = {n}\n")).collect::<Vec<_>>().concat();
+    let keys = (0..3_000).map(|n| format!("key-{n} = {n}\n")).collect::<Vec<_>>().concat();
     let error = Scenario::parse(&format!("{FILE}\n[settings]\n{keys}"), "s.toml").unwrap_err();
     assert_eq!(error.to_string().lines().count(), 1, "a table is one problem");
     let flow = |n| format!("[[flow]]\nid = \"f{n}\"\nkind = \"none\"\n");
-    let flows = (0..20_000).map(flow).collect::<Vec<_>>().concat();
+    let flows = (0..3_000).map(flow).collect::<Vec<_>>().concat();
     let error = Scenario::parse(&format!("{FILE}\n{flows}"), "s.toml").unwrap_err().to_string();
     assert_eq!(error.lines().count(), MAX_PROBLEMS + 1);
-    assert!(
-        error.ends_with(&format!("s.toml: {} more problems are not listed", 20_000 - MAX_PROBLEMS)),
-        "{error}"
-    );
+    let rest = format!("s.toml: {} more problems are not listed", 3_000 - MAX_PROBLEMS);
+    assert!(error.ends_with(&rest), "{error}");
 }
 
 const LESSON: &str = "
@@ -206,11 +188,8 @@ fn what_is_wrong_with_a_lesson_is_found_with_the_scenario() {
         assert_eq!(document.lesson().unwrap_err(), error);
         error.to_string()
     };
-    assert_eq!(
-        error("answer = \"It depends.\"\n", ""),
-        "s.toml:20: lesson: answer is missing: add answer = \"NAME\""
-    );
     for (old, new, expected) in [
+        ("answer = \"It depends.\"\n", "", "s.toml:20: lesson: answer is missing: add answer = \"NAME\""),
         ("wire.rate=5M", "wire.rate", "lesson: step 1: set 1: expected KEY=VALUE"),
         ("utilisation", "utilization", "lesson: step 1: expect of link \"wire\": metric: unknown name"),
         ("text =", "txt =", "unknown key \"txt\": did you mean \"text\"?"),
@@ -218,18 +197,6 @@ fn what_is_wrong_with_a_lesson_is_found_with_the_scenario() {
         let found = error(old, new);
         assert!(found.contains(expected), "{found}");
     }
-}
-
-#[test]
-fn the_list_of_expectations_can_be_replaced() {
-    let expect = "expect=[{ flow = \"voice\", metric = \"loss\", max = 0.5 }]";
-    let file = format!("{FILE}[[expect]]\nflow = \"call\"\nmetric = \"loss\"\nmax = 0.1\n");
-    let document = Document::parse(&file, "s.toml").unwrap();
-    let scenario = document.scenario(&[expect.parse().unwrap()]).unwrap();
-    let bounds: Vec<_> = scenario.expectations().iter().map(|found| found.max).collect();
-    assert_eq!(bounds, [Some(0.5)]);
-    let whole = document.scenario(&["link=[]".parse().unwrap()]).unwrap_err().to_string();
-    assert_eq!(whole, "s.toml: --set link=[]: which key of it? Write link.ID.KEY=VALUE");
 }
 
 #[test]
@@ -243,7 +210,6 @@ to = "b"
 duplex = true
 rate = "5 Mbit/s"
 queue = "codel"
-
 [[flow]]
 id = "call"
 kind = "media"
@@ -254,16 +220,16 @@ metric = "utilisation"
 max = 1.0
 "#;
     let document = Document::parse(text, "s.toml").unwrap();
-    let settings: Vec<Setting> = [
+    let parsed =
+        |settings: &[&str]| settings.iter().map(|own| own.parse().unwrap()).collect::<Vec<Setting>>();
+    let settings = parsed(&[
         "seed=7",
         "wire.queue.target=10 ms",
         "wire.reverse.delay=5 ms",
         "call.video.camera.max=2 Mbit/s",
         "wire.rate={ steps = [[\"0 s\", \"1 Mbit/s\"]] }",
         "expect.1.max=0.5",
-    ]
-    .map(|setting| setting.parse().unwrap())
-    .to_vec();
+    ]);
     let changed = document.text_with(&settings).unwrap();
     for line in [
         "# first",
@@ -280,6 +246,13 @@ max = 1.0
     let saved = Scenario::parse(&changed, "s.toml").unwrap();
     assert_eq!(saved, document.scenario(&settings).unwrap());
     assert_eq!(document.text_with(&[]).unwrap(), text);
-    let refused = document.text_with(&["wire.rat=1M".parse().unwrap()]).unwrap_err();
+    let refused = document.text_with(&parsed(&["wire.rat=1M"])).unwrap_err();
     assert!(refused.to_string().contains("rat"), "{refused}");
+    // The list of expectations can be replaced; that of links can not.
+    let expect = parsed(&["expect=[{ link = \"wire\", metric = \"utilisation\", max = 0.5 }]"]);
+    let bounds =
+        document.scenario(&expect).unwrap().expectations().iter().map(|own| own.max).collect::<Vec<_>>();
+    assert_eq!(bounds, [Some(0.5)]);
+    let whole = document.scenario(&parsed(&["link=[]"])).unwrap_err().to_string();
+    assert_eq!(whole, "s.toml: --set link=[]: which key of it? Write link.ID.KEY=VALUE");
 }

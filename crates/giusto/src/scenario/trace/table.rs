@@ -380,12 +380,9 @@ mod tests {
     #[test]
     fn milliseconds_since_1970_need_their_unit() {
         let text = |header| format!("{header}\n1600000000000,2000\n1600000001000,3000\n");
+        let late = "the time 1600000000000 s is later than the year 5138: name the unit in a header, such as time_ms,rate_bps";
         for header in ["timestamp,rate_kbps", "time_s,rate_kbps"] {
-            let (line, error) = read_text(&text(header), Direction::Down).unwrap_err();
-            assert_eq!(line, 2);
-            insta::allow_duplicates! {
-                insta::assert_snapshot!(error, @"the time 1600000000000 s is later than the year 5138: name the unit in a header, such as time_ms,rate_bps");
-            }
+            assert_eq!(read_text(&text(header), Direction::Down), Err((2, late.to_owned())), "{header}");
         }
         assert!(read_text("0,2000000\n1e18,3000000\n", Direction::Down).is_err());
         assert_eq!(down(&text("time_ms,rate_kbps")), [(0.0, 2_000_000), (1.0, 3_000_000)]);
@@ -446,7 +443,6 @@ mod tests {
             let (line, what) = read_text(text, Direction::Up).unwrap_err();
             format!("{line}: {what}")
         };
-        insta::assert_snapshot!(complaint("time_s,rate_kbps\n0,5\n1,fast\n"), @r#"3: expected a number of at least 0, found "fast": correct the line, or remove it"#);
         insta::assert_snapshot!(complaint("time_s,rate_kbps\n0,5\n1,2e12\n"), @"3: the rate 2e15 bit/s is more than 1 Pbit/s: correct it, or the unit in the header");
         insta::assert_snapshot!(complaint("time_s,rate_kbps\n0,5\n1\n"), @r#"3: expected 2 columns as in the header, found 1 in "1": complete the line, or remove it"#);
         insta::assert_snapshot!(complaint("time_s,\"at, when\",rate_kbps\n0,\"Oslo, N\",\"1,000\"\n"), @r#"2: expected a number of at least 0, found "1,000": correct the line, or remove it"#);

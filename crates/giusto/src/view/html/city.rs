@@ -241,11 +241,8 @@ mod tests {
 
         assert_eq!(log.calls.len() as u64 + log.other_calls, record.figures.all_calls);
         let handovers: usize = log.calls.iter().map(|call| call.handovers.len()).sum();
-        assert!(
-            handovers as u64 <= record.figures.handovers && record.figures.handovers > 0,
-            "{handovers} of {}",
-            record.figures.handovers
-        );
+        let all = record.figures.handovers;
+        assert!(handovers as u64 <= all && all > 0, "{handovers} of {all}");
         for call in &log.calls {
             // 8.33 m in a second, unless the path comes back on the other side of the area.
             let steps = call.path.iter().zip(call.path.iter().skip(2));

@@ -47,10 +47,8 @@ fn at(seconds: i64) -> Timestamp {
 #[test]
 fn the_default_is_the_video_of_rfc_8867() {
     let media = flow("");
-    assert_eq!(
-        media.videos,
-        [VideoStream::new("video", VideoSpec::Statistical(StatisticalConfig::default()))]
-    );
+    let statistical = VideoSpec::Statistical(StatisticalConfig::default());
+    assert_eq!(media.videos, [VideoStream::new("video", statistical)]);
     assert_eq!((media.audio, media.feedback, media.ecn), (None, None, Ecn::NotEct));
     assert_eq!(media.controller, MediaSpec::default_controller());
     let [min, start, max] = ["30 kbit/s", "300 kbit/s", "1569120 bit/s"].map(rate);
@@ -129,15 +127,17 @@ fn key_frames_are_requested_by_default_where_they_help() {
         let media = flow(keys);
         media.repair.key_frame_request(media.codec)
     };
-    assert_eq!(
-        (flow("").codec, flow("codec = \"av1\"").codec),
-        (None, Some(giusto_session::video::VideoCodec::Av1))
-    );
-    assert_eq!(request(""), KeyFrameRequest::None);
-    assert_eq!(request("repair = \"nack\""), KeyFrameRequest::PictureLoss);
-    assert_eq!(request("codec = \"h264\""), KeyFrameRequest::PictureLoss);
-    assert_eq!(request("key-frame-request = \"fir\""), KeyFrameRequest::FullIntra);
-    assert_eq!(request("codec = \"vp8\"\nkey-frame-request = \"none\""), KeyFrameRequest::None);
+    let av1 = Some(giusto_session::video::VideoCodec::Av1);
+    assert_eq!((flow("").codec, flow("codec = \"av1\"").codec), (None, av1));
+    for (keys, expected) in [
+        ("", KeyFrameRequest::None),
+        ("repair = \"nack\"", KeyFrameRequest::PictureLoss),
+        ("codec = \"h264\"", KeyFrameRequest::PictureLoss),
+        ("key-frame-request = \"fir\"", KeyFrameRequest::FullIntra),
+        ("codec = \"vp8\"\nkey-frame-request = \"none\"", KeyFrameRequest::None),
+    ] {
+        assert_eq!(request(keys), expected, "{keys}");
+    }
 }
 
 #[test]
@@ -167,38 +167,37 @@ fn repair_is_off_unless_named() {
 fn every_model_can_be_named_with_parameters() {
     let video = |text: &str| flow(&format!("video = {text}")).videos.remove(0).video;
     let perfect = PerfectConfig::default();
-    assert_eq!(video("\"perfect\""), VideoSpec::Perfect(perfect, None));
-    let key_frames = Some(KeyFrames {
-        size: BurstSize::Fixed(DataSize::from_bytes(20_000)),
-        repaid_in: 30,
-        interval: Some(300),
-    });
+    let size = BurstSize::Fixed(DataSize::from_bytes(20_000));
+    let key_frames = Some(KeyFrames { size, repaid_in: 30, interval: Some(300) });
     let every_key = "{ model = \"perfect\", lag = \"0 s\", noise = 0.1, key-frames = { size = \"20 kB\", repaid-in = 30, interval = 300 } }";
-    let expected = PerfectConfig { lag: TimeDelta::ZERO, key_frames, ..perfect };
-    assert_eq!(video(every_key), VideoSpec::Perfect(expected, Some(0.1)));
     let fixed = |size| VideoSpec::Fixed { rate: rate("1 Mbit/s"), size: DataSize::from_bytes(size) };
-    assert_eq!(video("{ model = \"fixed\", rate = \"1 Mbit/s\" }"), fixed(1200));
-    assert_eq!(video("{ model = \"fixed\", rate = \"1 Mbit/s\", size = \"500 B\" }"), fixed(500));
-    assert_eq!(video("\"statistical\""), VideoSpec::default());
-    // A table that names no model is of the default one.
-    assert_eq!(video("{ frame-rate = 30 }"), VideoSpec::default());
     let skipping = TraceConfig { skip_frames: 5, ..TraceConfig::default() };
-    assert_eq!(video("{ model = \"trace\", skip-frames = 5 }"), VideoSpec::Trace(skipping));
     let slower = StatisticalConfig { frame_rate: FrameRate::HZ_25, ..StatisticalConfig::default() };
-    let hybrid = "{ model = \"hybrid\", skip-frames = 5, frame-rate = 25 }";
-    assert_eq!(video(hybrid), VideoSpec::Hybrid(slower, skipping));
+    let sizes = FrameSizes::new([9_000, 1_000].map(DataSize::from_bytes)).unwrap();
+    let adapts = Some((perfect.limits, rate("150 kbit/s")));
+    let recorded = RecordedConfig { sizes, frame_rate: FrameRate::HZ_30, adapts };
+    let as_they_are = "{ model = \"recorded\", sizes = [9000, 1000], frame-rate = 25, adapts = false }";
+    let played = RecordedConfig { frame_rate: FrameRate::HZ_25, adapts: None, ..recorded.clone() };
+    for (text, expected) in [
+        ("\"perfect\"", VideoSpec::Perfect(perfect, None)),
+        (
+            every_key,
+            VideoSpec::Perfect(PerfectConfig { lag: TimeDelta::ZERO, key_frames, ..perfect }, Some(0.1)),
+        ),
+        ("{ model = \"fixed\", rate = \"1 Mbit/s\" }", fixed(1200)),
+        ("{ model = \"fixed\", rate = \"1 Mbit/s\", size = \"500 B\" }", fixed(500)),
+        ("\"statistical\"", VideoSpec::default()),
+        // A table that names no model is of the default one.
+        ("{ frame-rate = 30 }", VideoSpec::default()),
+        ("{ model = \"trace\", skip-frames = 5 }", VideoSpec::Trace(skipping)),
+        ("{ model = \"hybrid\", skip-frames = 5, frame-rate = 25 }", VideoSpec::Hybrid(slower, skipping)),
+        ("{ model = \"recorded\", sizes = [9000, 1000] }", VideoSpec::Recorded(recorded)),
+        (as_they_are, VideoSpec::Recorded(played)),
+    ] {
+        assert_eq!(video(text), expected, "{text}");
+    }
     let one_rate = "{ model = \"hybrid\", min = \"1 Mbit/s\", max = \"1 Mbit/s\" }";
     assert!(matches!(video(one_rate), VideoSpec::Hybrid(..)));
-    let sizes = FrameSizes::new([9_000, 1_000].map(DataSize::from_bytes)).unwrap();
-    let adapts = Some((PerfectConfig::default().limits, rate("150 kbit/s")));
-    let recorded = RecordedConfig { sizes, frame_rate: FrameRate::HZ_30, adapts };
-    assert_eq!(
-        video("{ model = \"recorded\", sizes = [9000, 1000] }"),
-        VideoSpec::Recorded(recorded.clone())
-    );
-    let as_they_are = "{ model = \"recorded\", sizes = [9000, 1000], frame-rate = 25, adapts = false }";
-    let played = RecordedConfig { frame_rate: FrameRate::HZ_25, adapts: None, ..recorded };
-    assert_eq!(video(as_they_are), VideoSpec::Recorded(played));
 }
 
 #[test]
@@ -226,11 +225,9 @@ discard-after = \"1 s\"",
     // Each adds what it can use.
     assert_eq!(media.limits.max.as_bps(), 2 * 1_569_120 + 39_200);
     // Names of models do too, and one alone may say as much of itself.
-    let both = flow("video = [\"perfect\", \"statistical\"]").videos;
-    assert_eq!(
-        both,
-        [VideoStream::new("video-1", perfect), VideoStream::new("video-2", VideoSpec::default())]
-    );
+    let both = [("video-1", perfect), ("video-2", VideoSpec::default())];
+    let named = flow("video = [\"perfect\", \"statistical\"]").videos;
+    assert_eq!(named, both.map(|(id, video)| VideoStream::new(id, video)));
     let alone = flow("video = { id = \"screen\", priority = 0.5 }").videos;
     assert_eq!(alone, [VideoStream::new("screen", VideoSpec::default()).with_priority(0.5)]);
     assert_eq!(flow("video = [\"statistical\"]"), flow(""));
@@ -262,16 +259,11 @@ fn each_option_belongs_to_a_controller() {
 fn errors_of_several_videos_name_line_and_fix() {
     let several = |more: &str| complaint(&format!("[[flow.video]]\nid = \"camera\"\n[[flow.video]]\n{more}"));
     insta::assert_snapshot!(several("priority = 0"), @r#"s.toml:13: flow "call": video 2: priority: must be 0.001 to 1000, found 0: the default is 1"#);
-    insta::assert_snapshot!(several("priority = \"high\""), @r#"s.toml:13: flow "call": video 2: priority: expected a number without quotes or unit, such as 0.01, found "high""#);
     insta::assert_snapshot!(several("id = \"screen\"\npriorty = 2"), @r#"s.toml:14: flow "call": video "screen": unknown key "priorty": did you mean "priority"?"#);
     insta::assert_snapshot!(several("id = \"camera\""), @r#"s.toml:12: flow "call": video "camera": id: another video has this id: give each its own"#);
     insta::assert_snapshot!(several("id = \"audio\""), @r#"s.toml:12: flow "call": video "audio": id: this is the id of the audio stream: choose another"#);
     insta::assert_snapshot!(several("id = \"a b\""), @r#"s.toml:12: flow "call": video "a b": id: "a b" cannot be an id: use letters, digits, - and _"#);
     insta::assert_snapshot!(several("skip-after = \"0 s\""), @r#"s.toml:13: flow "call": video 2: skip-after: must be above 0 s, found "0 s", or "never""#);
-    insta::assert_snapshot!(several("discard-after = \"nevr\""), @r#"s.toml:13: flow "call": video 2: discard-after: "nevr" is not a duration: write a number and a unit, such as "50 ms""#);
-    insta::assert_snapshot!(several("pauses = [[\"2 s\", \"1 s\"]]"), @r#"s.toml:12: flow "call": video "video-2": pauses: a pause must end after it starts, found 2 s to 1 s"#);
-    insta::assert_snapshot!(several("model = \"perfekt\""), @r#"s.toml:13: flow "call": video 2: model: unknown name "perfekt": did you mean "perfect"? use one of fixed, perfect, recorded, statistical, trace, hybrid"#);
-    insta::assert_snapshot!(complaint("video = [\"perfect\", \"fixed\"]"), @r#"s.toml:10: flow "call": video 2: rate is missing: add rate = "5 Mbit/s""#);
     insta::assert_snapshot!(complaint("video = []"), @r#"s.toml:10: flow "call": video: the list is empty: add a video, or remove the key"#);
     let many = format!("video = [{}]", vec!["\"perfect\""; 17].join(", "));
     insta::assert_snapshot!(complaint(&many), @r#"s.toml:10: flow "call": video: at most 16 fit into a flow, found 17"#);
@@ -280,14 +272,10 @@ fn errors_of_several_videos_name_line_and_fix() {
 #[test]
 fn errors_of_media_name_line_and_fix() {
     let known = Algorithm::all().map(Algorithm::name).collect::<Vec<_>>().join(", ");
-    assert_eq!(
-        complaint("controller = \"fixd\""),
-        format!(
-            "s.toml:10: flow \"call\": controller: unknown name \"fixd\": did you mean \"fixed\"? use one of {known}"
-        )
-    );
+    let fixd =
+        "s.toml:10: flow \"call\": controller: unknown name \"fixd\": did you mean \"fixed\"? use one of ";
+    assert_eq!(complaint("controller = \"fixd\""), fixd.to_owned() + &known);
     insta::assert_snapshot!(complaint("feedback = \"rfc888\""), @r#"s.toml:10: flow "call": feedback: unknown name "rfc888": did you mean "rfc8888"? use one of transport-wide, rfc8888, scream-draft, nada, remb, reports"#);
-    insta::assert_snapshot!(complaint("start = \"1 s\"\nstrat-rate = \"1 Mbit/s\""), @r#"s.toml:11: flow "call": unknown key "strat-rate": did you mean "start-rate"?"#);
     insta::assert_snapshot!(complaint("start-rate = \"3 Mbit/s\""), @r#"s.toml:10: flow "call": start-rate must be between min-rate, 30 kbit/s, and max-rate, 1.56912 Mbit/s, found 3 Mbit/s"#);
     insta::assert_snapshot!(complaint("min-rate = \"3 Mbit/s\"\nmax-rate = \"2 Mbit/s\""), @r#"s.toml:11: flow "call": min-rate must be above 0 bit/s and at most max-rate, 2 Mbit/s, found 3 Mbit/s"#);
     insta::assert_snapshot!(complaint("video = \"perfekt\""), @r#"s.toml:10: flow "call": video: unknown name "perfekt": did you mean "perfect"? use one of fixed, perfect, recorded, statistical, trace, hybrid"#);
@@ -303,12 +291,9 @@ fn errors_of_media_name_line_and_fix() {
     insta::assert_snapshot!(complaint("video = { size-scale = 1.5 }"), @r#"s.toml:10: flow "call": video: size-scale: must be 0 to 1, found 1.5: the default is 0.15"#);
     insta::assert_snapshot!(complaint("video = { model = \"hybrid\", size-scale = 0.1 }"), @r#"s.toml:10: flow "call": video: unknown key "size-scale": known keys are model, id, priority, skip-after, discard-after, pauses, min, max, start, frame-rate, reaction-latency, meanwhile, abrupt-change, burst-frames, burst-size, interval-scale, skip-frames"#);
     insta::assert_snapshot!(complaint("video = { model = \"trace\", skip-frames = 3600 }"), @r#"s.toml:10: flow "call": video: invalid ladder of traces: it has only skipped frames"#);
-    insta::assert_snapshot!(complaint("video = { model = \"perfect\", key-frames = 6 }"), @r#"s.toml:10: flow "call": video: key-frames: expected a table, such as { key = value }, found 6"#);
     insta::assert_snapshot!(complaint("video = { model = \"perfect\", key-frames = { size = 0.5 } }"), @r#"s.toml:10: flow "call": video: key-frames: size: must be 1 to 1000, found 0.5: try 4"#);
-    insta::assert_snapshot!(complaint("audio = 20"), @r#"s.toml:10: flow "call": audio: expected a rate with its unit, such as "5 Mbit/s", found 20"#);
     insta::assert_snapshot!(complaint("audio = { packet-time = \"2 s\" }"), @r#"s.toml:10: flow "call": audio: packet-time: must be 1 ms to 1 s, found "2 s": the default is "20 ms""#);
     insta::assert_snapshot!(complaint("max-payload = \"66 kB\""), @r#"s.toml:10: flow "call": max-payload: must be 1 B to 65000 B, found "66 kB": the default is "1200 B""#);
-    insta::assert_snapshot!(complaint("pauses = \"40 s\""), @r#"s.toml:10: flow "call": pauses: expected a list, found "40 s""#);
     insta::assert_snapshot!(complaint("pauses = [[\"40 s\"]]"), @r#"s.toml:10: flow "call": pauses 1: expected a pair of values in brackets, found 1"#);
     insta::assert_snapshot!(complaint("pauses = [[\"40 s\", \"60 s\"], [\"50 s\", \"70 s\"]]"), @r#"s.toml:10: flow "call": pauses: sort and join them: one starts at 50 s, the one before ends at 60 s"#);
     insta::assert_snapshot!(complaint("pauses = [[\"40 s\", \"30 s\"]]"), @r#"s.toml:10: flow "call": pauses: a pause must end after it starts, found 40 s to 30 s"#);
@@ -341,12 +326,9 @@ fn a_controller_with_constants_has_four_forms() {
 #[test]
 fn errors_of_constants_name_line_and_fix() {
     let table = |keys: &str| complaint(&format!("controller = {{ algorithm = \"nada\", {keys} }}"));
-    insta::assert_snapshot!(table("kapa = 0.4"), @r#"s.toml:10: flow "call": controller: nada has no constant "kapa": did you mean "kappa"?"#);
     insta::assert_snapshot!(table("kappa = 40"), @r#"s.toml:10: flow "call": controller: kappa must be 0.02 to 2, found 40"#);
     insta::assert_snapshot!(table("kappa = \"0.4\""), @r#"s.toml:10: flow "call": controller: kappa: expected a number, found "0.4""#);
-    insta::assert_snapshot!(table("tau = 400"), @r#"s.toml:10: flow "call": controller: tau: expected a text with a unit, such as "500 ms", found 400"#);
     insta::assert_snapshot!(table("tau = \"4 s\""), @r#"s.toml:10: flow "call": controller: tau must be 100 to 2000 ms, found 4000"#);
-    insta::assert_snapshot!(complaint("controller = { kappa = 0.4 }"), @r#"s.toml:10: flow "call": controller: algorithm is missing: add algorithm = "nada", or another name"#);
     insta::assert_snapshot!(complaint("controller = 5"), @r#"s.toml:10: flow "call": controller: expected a name or a table, such as { algorithm = "nada", kappa = 0.4 }, found 5"#);
     assert!(complaint("controller = \"nada+kappa\"").contains("unknown name \"nada+kappa\""));
     insta::assert_snapshot!(complaint("controller = \"nada+kappa=0.4+tau\""), @r#"s.toml:10: flow "call": controller: "nada+kappa=0.4+tau": expected NAME+CONSTANT=VALUE, such as nada+kappa=0.4, found "tau""#);

@@ -16,28 +16,11 @@ fn run(sources: u32) -> RunRecord {
     let text = format!(
         r#"
         duration = "5 s"
-        [[link]]
-        id = "narrow"
-        from = "home"
-        to = "router"
-        rate = "1 Mbit/s"
-        delay = "20 ms"
-        queue = {{ kind = "drop-tail", limit = "10 packets" }}
-        [[link]]
-        id = "wide"
-        from = "router"
-        to = "<far>"
-        rate = "100 Mbit/s"
-        delay = "20 ms"
-        loss = 0.05
-        [[flow]]
-        id = "camera"
-        kind = "cbr"
-        from = "home"
-        to = "<far>"
-        rate = "400 kbit/s"
-        size = "500 B"
-        count = {sources}
+        link = [
+            {{ id = "narrow", from = "home", to = "router", rate = "1 Mbit/s", delay = "20 ms", queue = {{ kind = "drop-tail", limit = "10 packets" }} }},
+            {{ id = "wide", from = "router", to = "<far>", rate = "100 Mbit/s", delay = "20 ms", loss = 0.05 }},
+        ]
+        flow = [{{ id = "camera", kind = "cbr", from = "home", to = "<far>", rate = "400 kbit/s", size = "500 B", count = {sources} }}]
         "#
     );
     let scenario = Scenario::parse(&text, "test.toml").unwrap();
@@ -54,16 +37,20 @@ fn report(record: &RunRecord) -> Report {
     simulation(record, "giusto sim test.toml")
 }
 
-fn charts(report: &Report) -> Vec<(&str, Vec<String>)> {
-    let charts = report.sections.iter().filter_map(|section| match section {
-        Section::Chart(chart) => Some(chart),
+fn drawn(report: &Report) -> impl Iterator<Item = &Chart> {
+    report.sections.iter().filter_map(|section| match section {
+        Section::Chart(chart) => Some(&**chart),
         _ => None,
-    });
-    charts.map(|chart| (chart.title.as_str(), chart.series.iter().map(name).collect())).collect()
+    })
 }
 
-fn name(series: &Series) -> String {
-    serde_json::to_value(series).unwrap()["name"].as_str().unwrap().to_owned()
+fn names_of(chart: &Chart) -> Vec<String> {
+    let series = serde_json::to_value(&chart.series).unwrap();
+    series.as_array().unwrap().iter().map(|series| series["name"].as_str().unwrap().to_owned()).collect()
+}
+
+fn charts(report: &Report) -> Vec<(&str, Vec<String>)> {
+    drawn(report).map(|chart| (chart.title.as_str(), names_of(chart))).collect()
 }
 
 fn names(names: &[&str]) -> Vec<String> {
@@ -71,13 +58,8 @@ fn names(names: &[&str]) -> Vec<String> {
 }
 
 fn check(passed: bool, value: Option<f64>) -> Check {
-    Check {
-        name: "delay of camera".to_owned(),
-        passed,
-        value,
-        bound: "at most 100".to_owned(),
-        unit: "ms".to_owned(),
-    }
+    let [name, bound, unit] = ["delay of camera", "at most 100", "ms"].map(str::to_owned);
+    Check { name, passed, value, bound, unit }
 }
 
 #[test]
@@ -138,20 +120,13 @@ fn a_rate_is_drawn_with_the_capacity_of_its_own_direction() {
         format!(
             r#"
             duration = "5 s"
-            [[link]]
-            id = "down"
-            from = "server"
-            to = "home"
-            rate = "10 Mbit/s"
-            reverse = {{ rate = "50 kbit/s", queue = {{ kind = "drop-tail", limit = "20 packets" }} }}
-            {flows}
+            link = [{{ id = "down", from = "server", to = "home", rate = "10 Mbit/s", reverse = {{ rate = "50 kbit/s", queue = {{ kind = "drop-tail", limit = "20 packets" }} }} }}]
+            flow = [{flows}]
             "#
         )
     };
     let tcp = |id: &str, from: &str, to: &str| {
-        format!(
-            "[[flow]]\nid = {id:?}\nkind = \"tcp\"\ncontrol = \"new-reno\"\nfrom = {from:?}\nto = {to:?}\n"
-        )
+        format!("{{ id = {id:?}, kind = \"tcp\", control = \"new-reno\", from = {from:?}, to = {to:?} }},")
     };
     // The queue of the acknowledgements is the longest, but they are not drawn.
     let (download, upload) = (tcp("download", "server", "home"), tcp("upload", "home", "server"));
@@ -166,30 +141,12 @@ fn a_rate_is_drawn_with_the_capacity_of_its_own_direction() {
 fn links_that_are_the_slowest_at_different_times_are_both_drawn() {
     let text = r#"
         duration = "6 s"
-        [[link]]
-        id = "first"
-        from = "here"
-        to = "middle"
-        rate = { steps = [["0 s", "1 Mbit/s"], ["2 s", "5 Mbit/s"]] }
-        duplex = true
-        [[link]]
-        id = "second"
-        from = "middle"
-        to = "there"
-        rate = { steps = [["0 s", "3 Mbit/s"], ["4 s", "500 kbit/s"]] }
-        duplex = true
-        [[link]]
-        id = "third"
-        from = "there"
-        to = "end"
-        rate = "5 Mbit/s"
-        duplex = true
-        [[flow]]
-        id = "tcp"
-        kind = "tcp"
-        control = "new-reno"
-        from = "here"
-        to = "end"
+        link = [
+            { id = "first", from = "here", to = "middle", rate = { steps = [["0 s", "1 Mbit/s"], ["2 s", "5 Mbit/s"]] }, duplex = true },
+            { id = "second", from = "middle", to = "there", rate = { steps = [["0 s", "3 Mbit/s"], ["4 s", "500 kbit/s"]] }, duplex = true },
+            { id = "third", from = "there", to = "end", rate = "5 Mbit/s", duplex = true },
+        ]
+        flow = [{ id = "tcp", kind = "tcp", control = "new-reno", from = "here", to = "end" }]
     "#;
     let mut drawn = received(text);
     drawn.sort();
@@ -229,27 +186,15 @@ fn a_media_flow_has_its_target_decisions_and_frames_drawn() {
     assert!(model.contains("over-use, trend 14.2 ms above threshold 12.5 ms: 500.000 → 400.000 kbit/s"));
     // Very many are thinned, and the caption gives their number.
     let media = timeline(&mut record).media.as_mut().unwrap();
-    for place in 1..=5_000 {
-        let signal = if place % 2 == 0 { Signal::Normal } else { Signal::OverUse };
+    media.decisions.extend((1..=5_000).map(|place| {
+        let cause = delay(if place % 2 == 0 { Signal::Normal } else { Signal::OverUse });
         let at_s = 4.0 + f64::from(place) * 1e-9;
-        media.decisions.push(DecisionRecord {
-            at_s,
-            from_bps: 400_000,
-            to_bps: 400_001,
-            cause: delay(signal),
-        });
-    }
+        DecisionRecord { at_s, from_bps: 400_000, to_bps: 400_001, cause }
+    }));
     let page = report(&record);
-    let Some(Section::Chart(chart)) =
-        page.sections.iter().find(|section| matches!(section, Section::Chart(_)))
-    else {
-        panic!("a chart")
-    };
-    let marked = chart.series.iter().map(|series| match series {
-        Series::Events { events, .. } => events.len(),
-        _ => 0,
-    });
-    assert_eq!(marked.sum::<usize>(), 150);
+    let chart = drawn(&page).next().unwrap();
+    let events = |series: &Series| if let Series::Events { events, .. } = series { events.len() } else { 0 };
+    assert_eq!(chart.series.iter().map(events).sum::<usize>(), 150);
     let omitted = "4,854 decisions with the smallest changes are left out";
     assert!(chart.caption.contains(omitted), "{}", chart.caption);
 }
@@ -266,31 +211,14 @@ fn of_several_videos_each_is_drawn_and_has_its_row() {
     timeline(&mut record).media =
         Some(MediaTimeline { streams: streams.to_vec(), ..MediaTimeline::default() });
     record.flows[0].decisions = Some(0);
-    let stream = |id: &str, ssrc| StreamRecord {
-        is_unreported: false,
-        id: id.to_owned(),
-        ssrc,
-        kind: StreamKind::Video,
-        priority: Some(2.5),
-        goodput_bps: 320_000.0,
-        frames: 40,
-        frame_delay_ms: None,
-        skipped_frames: None,
-        discarded_packets: None,
-        late_frames: None,
-        repair: None,
-    };
+    let stream = |id: &str, ssrc| StreamRecord::new(id, ssrc, StreamKind::Video);
     // A single video is shown with its flow.
     record.flows[0].streams = vec![stream("camera", 2)];
     assert!(charts(&report(&record)).iter().all(|(title, _)| !title.contains("each stream")));
     record.flows[0].streams.push(stream("<screen>", 3));
     let report = report(&record);
-    let of = |section: &Section| match section {
-        Section::Chart(chart) if chart.title == "camera: goodput of each stream" => Some(chart.clone()),
-        _ => None,
-    };
-    let chart = report.sections.iter().find_map(of).unwrap();
-    assert_eq!(chart.series.iter().map(name).collect::<Vec<_>>(), ["camera", "<screen>"]);
+    let chart = drawn(&report).find(|chart| chart.title == "camera: goodput of each stream").unwrap();
+    assert_eq!(names_of(chart), ["camera", "<screen>"]);
     let Series::Line { points, .. } = &chart.series[0] else { panic!("a line") };
     let goodput = "/timeline/flows/0/media/streams/0/goodput_bps";
     assert_eq!(*points, Points::in_record("/timeline/t_s", goodput));
@@ -302,12 +230,8 @@ fn of_several_videos_each_is_drawn_and_has_its_row() {
 }
 
 #[test]
-fn equal_flows_are_drawn_as_one_where_there_are_many() {
+fn of_many_flows_equal_ones_are_drawn_as_one_and_small_groups_together() {
     assert_eq!(charts(&report(&run(8)))[0], ("Received rate", names(&["8 × camera", "capacity of narrow"])));
-}
-
-#[test]
-fn of_many_groups_the_largest_are_drawn_and_the_rest_together() {
     let mut record = run(1);
     let flows = &mut record.timeline.as_mut().unwrap().flows;
     *flows = (1..=8).map(|number| FlowTimeline { id: format!("c{number}"), ..flows[0].clone() }).collect();
@@ -324,8 +248,7 @@ fn a_headline_names_failed_expectations_first() {
     };
     let plain = of(Vec::new());
     assert!(
-        plain.starts_with("camera received 3")
-            && plain.contains("utilisation of narrow; its queueing delay was"),
+        plain.starts_with("camera received 3") && plain.contains("of narrow; its queueing delay was"),
         "{plain}"
     );
     assert_eq!(of(vec![check(true, Some(80.0)), check(true, Some(80.0))]), plain);
@@ -379,10 +302,8 @@ fn a_headline_states_rates_and_delays() {
         of(&[call, tcp.clone()]),
         "gcc:libwebrtc received 2.80 Mbit/s beside 1 other flow at 40.0 ms queueing delay (p95) and 120 ms frame delay (p95)."
     );
-    assert_eq!(
-        of(&[flow("voice", "cbr", 0.1, 3.0), tcp.clone()]),
-        "voice waited 6.0 ms at p99 beside 1 TCP flow."
-    );
+    let voice = flow("voice", "cbr", 0.1, 3.0);
+    assert_eq!(of(&[voice, tcp.clone()]), "voice waited 6.0 ms at p99 beside 1 TCP flow.");
     assert_eq!(
         of(&[flow("cubic", "tcp", 2.0, 50.0), tcp]),
         "Received rates range from 1.00 (tcp) to 2.00 Mbit/s (cubic); queueing delay p95 from 50.0 (cubic) to 60.0 ms (tcp). Utilisation of wire was 94.0 %."
@@ -400,14 +321,11 @@ fn series_point_into_the_embedded_record() {
     let report = report(&run(3));
     let embedded = report.record.as_ref().unwrap();
     let mut pointed = 0;
-    for section in &report.sections {
-        let Section::Chart(chart) = section else { continue };
-        for series in &chart.series {
-            let Series::Line { points: Points::InRecord { x, y, .. }, .. } = series else { continue };
-            let length = |pointer: &str| embedded.pointer(pointer).unwrap().as_array().unwrap().len();
-            assert_eq!(length(x), length(y), "{y}");
-            pointed += 1;
-        }
+    for series in drawn(&report).flat_map(|chart| &chart.series) {
+        let Series::Line { points: Points::InRecord { x, y, .. }, .. } = series else { continue };
+        let length = |pointer: &str| embedded.pointer(pointer).unwrap().as_array().unwrap().len();
+        assert_eq!(length(x), length(y), "{y}");
+        pointed += 1;
     }
     // Four rates, three delays, three distributions, a queueing delay and a queue length.
     assert_eq!(pointed, 12);
