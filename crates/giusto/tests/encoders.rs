@@ -17,14 +17,7 @@ fn call(controller: &str, video: &str, more: &str) -> RunRecord {
         r#"
         duration = "90 s"
         warmup = "30 s"
-        [[link]]
-        id = "bottleneck"
-        from = "here"
-        to = "there"
-        rate = "2 Mbit/s"
-        delay = "50 ms"
-        queue = {{ kind = "drop-tail", limit = "300 ms" }}
-        reverse = {{ rate = "unlimited", delay = "50 ms" }}
+        link = [{{ id = "bottleneck", from = "here", to = "there", rate = "2 Mbit/s", delay = "50 ms", queue = {{ kind = "drop-tail", limit = "300 ms" }}, reverse = {{ rate = "unlimited", delay = "50 ms" }} }}]
         [[flow]]
         id = "call"
         kind = "media"
@@ -139,20 +132,8 @@ fn the_maximum_payload_divides_video_and_not_audio() {
         let text = format!(
             r#"
             duration = "10 s"
-            [[link]]
-            id = "path"
-            from = "here"
-            to = "there"
-            delay = "10 ms"
-            reverse = {{}}
-            [[flow]]
-            id = "call"
-            kind = "media"
-            from = "here"
-            to = "there"
-            controller = "gcc:libwebrtc"
-            max-payload = "100 B"
-            {media}
+            link = [{{ id = "path", from = "here", to = "there", delay = "10 ms", reverse = {{}} }}]
+            flow = [{{ id = "call", kind = "media", from = "here", to = "there", controller = "gcc:libwebrtc", max-payload = "100 B", {media} }}]
             "#
         );
         let scenario = Scenario::parse(&text, "call.toml").unwrap();

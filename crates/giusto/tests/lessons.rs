@@ -6,7 +6,7 @@ use std::{fs, path::PathBuf};
 
 use giusto::{
     run::{self, RecordOptions},
-    scenario::{Document, Setting},
+    scenario::{Document, Setting, Step},
 };
 use rayon::prelude::*;
 
@@ -57,30 +57,25 @@ fn a_lesson_is_guessed_turned_and_tried() {
         assert!(!lesson.seen.is_empty() && lesson.command.contains("giusto "), "{name}");
         // What a phone shows without scrolling.
         for text in [&lesson.question, &lesson.seen, &lesson.answer] {
-            assert!(
-                (40..=330).contains(&text.chars().count()),
-                "{name}: {} characters: {text}",
-                text.chars().count()
-            );
+            let length = text.chars().count();
+            assert!((40..=330).contains(&length), "{name}: {length} characters: {text}");
         }
         let is_expectation = |own: &&Setting| own.path == "expect";
         for step in &lesson.steps {
-            assert!(
-                step.text.chars().count() <= 160 && step.seen.chars().count() <= 210,
-                "{name}: {}",
-                step.text
-            );
+            let lengths = [&step.text, &step.seen].map(|text| text.chars().count());
+            assert!(lengths[0] <= 160 && lengths[1] <= 210, "{name}: {}", step.text);
             // The knobs can be turned to it, each to one position.
             let settings: Vec<&Setting> = step.settings.iter().filter(|own| !is_expectation(own)).collect();
-            let positions = lesson.knobs.iter().filter_map(|knob| {
-                let fits =
-                    |own: &&giusto::scenario::Step| own.settings.iter().all(|one| settings.contains(&one));
-                knob.positions.iter().filter(fits).max_by_key(|own| own.settings.len())
-            });
+            let fits = |own: &&Step| own.settings.iter().all(|one| settings.contains(&one));
+            let positions = lesson
+                .knobs
+                .iter()
+                .filter_map(|knob| knob.positions.iter().filter(fits).max_by_key(|own| own.settings.len()));
             let mut turned: Vec<&Setting> = positions.flat_map(|own| &own.settings).collect();
-            turned.sort_by_key(|own| &own.path);
             let mut wanted = settings.clone();
-            wanted.sort_by_key(|own| &own.path);
+            for list in [&mut turned, &mut wanted] {
+                list.sort_by_key(|own| &own.path);
+            }
             assert_eq!(turned, wanted, "{name}: {}", step.text);
         }
         // Each position runs, and the first one is that of the file.

@@ -96,17 +96,16 @@ fn the_listening_end_sends_what_it_was_asked_for() {
 
 #[test]
 fn who_has_no_key_gets_no_fast_stream_and_few_at_once() {
-    let refused = |receiver: ReceiverConfig, rate| {
-        let plan = plan(rate, Layout::Giusto);
-        let (measured, sent) = beside_a_listener(receiver, |to| measure(&plan, &destination(to, None)));
-        assert!(sent.is_empty());
-        measured.unwrap_err().to_string()
-    };
     let limited = || ReceiverConfig { max_reverse_rate: DataRate::from_bps(2_000_000), ..config() };
-    let error = refused(limited(), Some(DataRate::from_bps(2_000_001)));
-    assert!(error.contains("it sends at most 2 Mbit/s"), "{error}");
-    let error = refused(limited(), None);
-    assert!(error.contains("it sends at most 2 Mbit/s"), "{error}");
-    let error = refused(ReceiverConfig { max_reverse: 0, ..config() }, Some(DataRate::from_bps(1_000_000)));
-    assert!(error.contains("it sends no stream now"), "{error}");
+    let none = ReceiverConfig { max_reverse: 0, ..config() };
+    for (receiver, bps, expected) in [
+        (limited(), Some(2_000_001), "it sends at most 2 Mbit/s"),
+        (limited(), None, "it sends at most 2 Mbit/s"),
+        (none, Some(1_000_000), "it sends no stream now"),
+    ] {
+        let plan = plan(bps.map(DataRate::from_bps), Layout::Giusto);
+        let (measured, sent) = beside_a_listener(receiver, |to| measure(&plan, &destination(to, None)));
+        let error = measured.unwrap_err().to_string();
+        assert!(sent.is_empty() && error.contains(expected), "{error}");
+    }
 }

@@ -42,12 +42,8 @@ fn every_case_of_wifi_has_a_file_with_two_sided_expectations() {
     assert_eq!((of("3.1-"), of("3.2-")), (5, 10));
     for (name, scenario) in &files {
         assert!(!scenario.expectations().is_empty(), "{name}");
-        for expectation in scenario.expectations() {
-            assert!(
-                expectation.min.is_some() && expectation.max.is_some(),
-                "{name}: {}",
-                expectation.title()
-            );
+        for own in scenario.expectations() {
+            assert!(own.min.is_some() && own.max.is_some(), "{name}: {}", own.title());
         }
         let on_air: BTreeSet<&str> =
             scenario.links().iter().filter_map(|link| Some(link.medium.as_ref()?.id.as_str())).collect();

@@ -11,16 +11,7 @@ use sha2::{Digest, Sha256};
 /// TCP through RED with jitter and random losses, on-off traffic, and two calls with different controllers and encoders.
 const LINKS: &str = r#"
 duration = "20 s"
-[[link]]
-id = "l"
-from = "a"
-to = "b"
-rate = "6 Mbit/s"
-delay = "20 ms"
-jitter = "rfc8868"
-loss = 0.002
-queue = "red"
-reverse = { rate = "unlimited", delay = "20 ms" }
+link = [{ id = "l", from = "a", to = "b", rate = "6 Mbit/s", delay = "20 ms", jitter = "rfc8868", loss = 0.002, queue = "red", reverse = { rate = "unlimited", delay = "20 ms" } }]
 "#;
 
 /// The first digits of the digest of the record of a run in which `flow` uses the link.
@@ -50,8 +41,7 @@ fn runs_have_the_same_bytes_on_every_machine() {
         ("GCC", call("gcc:libwebrtc", "model = \"statistical\""), "439e69c520be5710"),
         ("SCReAM", call("scream:rfc8298", "model = \"perfect\", min = \"100 kbit/s\", max = \"6 Mbit/s\""), "ff305af3c3fe1667"),
     ];
-    let found: Vec<(&str, String)> = cases.iter().map(|(name, flow, _)| (*name, digest(flow))).collect();
-    let expected: Vec<(&str, String)> =
-        cases.iter().map(|(name, _, digest)| (*name, (*digest).to_owned())).collect();
-    assert_eq!(found, expected);
+    let found = cases.iter().map(|(name, flow, _)| (*name, digest(flow)));
+    let expected = cases.iter().map(|(name, _, digest)| (*name, (*digest).to_owned()));
+    assert_eq!(found.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
 }

@@ -14,14 +14,7 @@ fn call(link: &str, flow: &str) -> RunRecord {
     let text = format!(
         r#"
         duration = "20 s"
-        [[link]]
-        id = "path"
-        from = "here"
-        to = "there"
-        rate = "3 Mbit/s"
-        delay = "20 ms"
-        {link}
-        reverse = {{ rate = "unlimited", delay = "20 ms" }}
+        link = [{{ id = "path", from = "here", to = "there", rate = "3 Mbit/s", delay = "20 ms", {link} reverse = {{ rate = "unlimited", delay = "20 ms" }} }}]
         [[flow]]
         id = "call"
         kind = "media"
@@ -49,7 +42,7 @@ fn a_route_change_reaches_the_controller() {
 
 #[test]
 fn loss_steps_lose_packets_from_their_time_on() {
-    let record = call("loss = { steps = [[\"0 s\", 0.0], [\"10 s\", 0.1], [\"15 s\", 0.0]] }", "");
+    let record = call("loss = { steps = [[\"0 s\", 0.0], [\"10 s\", 0.1], [\"15 s\", 0.0]] },", "");
     let timeline = record.timeline.unwrap();
     let lost = |from: usize, to: usize| timeline.links[0].lost_packets[from..to].iter().sum::<u64>();
     assert_eq!((lost(0, 100), lost(152, 200)), (0, 0));
@@ -60,10 +53,8 @@ fn loss_steps_lose_packets_from_their_time_on() {
 
 #[test]
 fn a_policer_drops_what_exceeds_its_rate() {
-    let record = call(
-        "queue = { kind = \"policer\", rate = \"1 Mbit/s\", burst = \"20 kB\" }",
-        "min-rate = \"2 Mbit/s\"",
-    );
+    let policer = "queue = { kind = \"policer\", rate = \"1 Mbit/s\", burst = \"20 kB\" },";
+    let record = call(policer, "min-rate = \"2 Mbit/s\"");
     let bytes: u64 = record.timeline.as_ref().unwrap().links[0].transmitted_bytes.iter().sum();
     let rate = bytes as f64 * 8.0 / 20.0;
     assert!((0.9e6..=1.01e6).contains(&rate), "{rate}");

@@ -34,13 +34,8 @@ fn list<T>(title: &str, table: &[Statistic<T>]) -> String {
     for row in table {
         let name = if row.name.is_empty() { String::new() } else { format!("`{}`", row.name) };
         let unit = match row.read {
-            Read::Quantiles(us, _) => {
-                if us > 1.0 {
-                    "ms"
-                } else {
-                    "µs"
-                }
-            }
+            Read::Quantiles(us, _) if us > 1.0 => "ms",
+            Read::Quantiles(..) => "µs",
             Read::Time(_) if row.name.ends_with("_s") => "s",
             _ => row.unit().name(),
         };

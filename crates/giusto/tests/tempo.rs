@@ -10,11 +10,6 @@ use giusto::{
 use giusto_units::TimeDelta;
 
 /// A call of `tempo` over 30 s, with these keys of the link, of the call, and more flows. Windows of 100 ms.
-fn call(link: &str, keys: &str, more: &str) -> RunRecord {
-    seeded(3, link, keys, more)
-}
-
-/// The same with another seed.
 fn seeded(seed: u64, link: &str, keys: &str, more: &str) -> RunRecord {
     let text = format!(
         r#"
@@ -39,6 +34,14 @@ fn seeded(seed: u64, link: &str, keys: &str, more: &str) -> RunRecord {
     run::simulate(&Scenario::parse(&text, "tempo.toml").unwrap(), seed, options, &mut ())
 }
 
+/// Ends of a flow where there are several.
+const ENDS: &str = "from = \"here\"\nto = \"there\"";
+
+/// A TCP connection beside the call.
+fn tcp(control: &str) -> String {
+    format!("[[flow]]\nid = \"tcp\"\nkind = \"tcp\"\ncontrol = \"{control}\"\n{ENDS}")
+}
+
 /// Share of `mbps` that the call receives between two times in seconds.
 fn used(record: &RunRecord, mbps: f64, from: usize, to: usize) -> f64 {
     let bytes = &record.timeline.as_ref().unwrap().flows[0].received_bytes[from * 10..to * 10];
@@ -49,7 +52,7 @@ fn used(record: &RunRecord, mbps: f64, from: usize, to: usize) -> f64 {
 fn packets_lost_for_a_while_are_no_policer() {
     for (share, after) in [(1.0, 3), (0.9, 9)] {
         let loss = format!("loss = {{ steps = [[\"0 s\", 0.0], [\"15 s\", {share}], [\"16 s\", 0.0]] }}");
-        let record = call(&format!("rate = \"7 Mbit/s\"\ndelay = \"20 ms\"\n{loss}"), "", "");
+        let record = seeded(3, &format!("rate = \"7 Mbit/s\"\ndelay = \"20 ms\"\n{loss}"), "", "");
         let (before, during, later) =
             (used(&record, 7.0, 8, 15), used(&record, 7.0, 15, 16), used(&record, 7.0, 16 + after, 30));
         assert!(during < 0.2 && (0.8..=1.0).contains(&before), "{share}: {before} {during}");
@@ -60,13 +63,10 @@ fn packets_lost_for_a_while_are_no_policer() {
 #[test]
 fn marks_for_the_queue_of_a_flow_that_takes_none_leave_a_share() {
     let link = "rate = \"10 Mbit/s\"\ndelay = \"3 ms\"\nqueue = { kind = \"step-mark\", limit = \"700 kB\" }";
-    let bbr = "[[flow]]\nid = \"tcp\"\nkind = \"tcp\"\ncontrol = \"bbr\"\nfrom = \"here\"\nto = \"there\"";
-    let beside = |seed, ecn: &str, more: &str| {
-        seeded(seed, link, &format!("from = \"here\"\nto = \"there\"\necn = \"{ecn}\""), more)
-    };
+    let beside = |seed, ecn: &str, more: &str| seeded(seed, link, &format!("{ENDS}\necn = \"{ecn}\""), more);
     let mean = |ecn: &str| {
         let share = |seed| {
-            let record = beside(seed, ecn, bbr);
+            let record = beside(seed, ecn, &tcp("bbr"));
             assert!(ecn == "off" || record.flows[0].marked_ratio.is_some_and(|marked| marked > 0.8), "{ecn}");
             used(&record, 10.0, 15, 30)
         };
@@ -85,23 +85,20 @@ fn marks_for_the_queue_of_a_flow_that_takes_none_leave_a_share() {
 #[test]
 fn a_small_share_beside_tcp_in_a_managed_queue_is_not_given_up() {
     let link = "rate = \"30 Mbit/s\"\ndelay = \"50 ms\"\nqueue = \"pie\"";
-    let ends = "from = \"here\"\nto = \"there\"";
-    let tcp = format!("[[flow]]\nid = \"tcp\"\nkind = \"tcp\"\ncontrol = \"cubic\"\n{ends}");
+    let tcp = tcp("cubic");
     for seed in 1..=12 {
         // Half is fair. A queue that others hold at its limit is not drained by who has 3 % of it: seeds 7 and 10 had 0.02 and 0.07.
-        let share = used(&seeded(seed, link, ends, &tcp), 30.0, 0, 30);
+        let share = used(&seeded(seed, link, ENDS, &tcp), 30.0, 0, 30);
         assert!((0.12..0.6).contains(&share), "{seed}: {share}");
     }
 }
 
 #[test]
 fn beside_tcp_a_share_is_held_without_overflows() {
-    let ends = "from = \"here\"\nto = \"there\"";
     let runs = |mbps: f64, delay: u32, kilobytes: u32, control: &str| -> Vec<RunRecord> {
         let queue = format!("queue = {{ kind = \"drop-tail\", limit = \"{kilobytes} kB\" }}");
         let link = format!("rate = \"{mbps} Mbit/s\"\ndelay = \"{delay} ms\"\n{queue}");
-        let tcp = format!("[[flow]]\nid = \"tcp\"\nkind = \"tcp\"\ncontrol = \"{control}\"\n{ends}");
-        (1..=8).map(|seed| seeded(seed, &link, ends, &tcp)).collect()
+        (1..=8).map(|seed| seeded(seed, &link, ENDS, &tcp(control))).collect()
     };
     // A sawtooth of 16 packets leaves the queue empty for a moment, sooner than tempo's patience ends: in seven of eight runs it had a tenth.
     let small = runs(1.5, 18, 24, "new-reno");
@@ -118,8 +115,7 @@ fn beside_tcp_a_share_is_held_without_overflows() {
 fn jitter_that_keeps_the_order_of_packets_is_no_queue() {
     // It makes all frames of a window late together.
     let link = "rate = \"20 Mbit/s\"\ndelay = \"20 ms\"\njitter = { kind = \"uniform\", max = \"110 ms\" }";
-    let runs: Vec<RunRecord> =
-        (1..=8).map(|seed| seeded(seed, link, "from = \"here\"\nto = \"there\"", "")).collect();
+    let runs: Vec<RunRecord> = (1..=8).map(|seed| seeded(seed, link, ENDS, "")).collect();
     let mean = runs.iter().map(|run| used(run, 20.0, 5, 30)).sum::<f64>() / 8.0;
     assert!((0.65..0.95).contains(&mean), "{mean}");
     for run in &runs {

@@ -105,11 +105,8 @@ mod tests {
     #[test]
     fn each_end_knows_its_own_figures_alone() {
         let losses = Losses { lost_packets: 2, duplicate_packets: 0 };
-        let repair = Some(RepairRecord {
-            requested_packets: Some(2),
-            parity_packets: Some(0),
-            ..RepairRecord::default()
-        });
+        let (requested_packets, parity_packets) = (Some(2), Some(0));
+        let repair = Some(RepairRecord { requested_packets, parity_packets, ..RepairRecord::default() });
         let stream = StreamRecord {
             repair,
             late_frames: Some(0),

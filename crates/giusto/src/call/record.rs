@@ -269,25 +269,21 @@ mod tests {
     #[test]
     fn late_or_dropped_datagrams_are_doubted() {
         let doubts = |packets: u64, p99: f64, dropped: u64| {
-            let late = Some(Distribution { p50: 100.0, p99, ..Distribution::default() });
-            let figures = CallFigures {
-                schedule_error_us: late,
-                socket_dropped_packets: dropped,
-                ..CallFigures::default()
-            };
+            let schedule_error_us = Some(Distribution { p50: 100.0, p99, ..Distribution::default() });
+            let socket_dropped_packets = dropped;
+            let figures = CallFigures { schedule_error_us, socket_dropped_packets, ..CallFigures::default() };
             let flow = |sent_packets| FlowRecord { sent_packets, ..FlowRecord::default() };
             let flows = vec![flow(packets), flow(packets / 10)];
             figures.find_doubts(&RunRecord { duration_s: 10.0, flows, ..RunRecord::default() }).len()
         };
         // 1 Mbit/s of 1000 B: a packet in 8 ms.
         assert_eq!((doubts(1_250, 8_000.0, 0), doubts(1_250, 8_001.0, 0)), (0, 1));
-        // An end that sends nothing, and one that sends 10 000 packets a second.
+        // An end that sends nothing.
         assert_eq!((doubts(0, 20_000.0, 0), doubts(0, 20_001.0, 0)), (0, 1));
-        assert_eq!((doubts(100_000, 1_000.0, 0), doubts(100_000, 1_001.0, 0)), (0, 1));
         assert_eq!((doubts(1_250, 20.0, 3), doubts(1_250, 9e9, 1)), (1, 2));
         let read_latency_us = Some(Distribution { p99: 20_001.0, ..Distribution::default() });
-        let late =
-            CallFigures { read_latency_us, ..CallFigures::default() }.find_doubts(&RunRecord::default());
+        let late = CallFigures { read_latency_us, ..CallFigures::default() };
+        let late = late.find_doubts(&RunRecord::default());
         assert!(late[0].contains("1 % of the reads of datagrams were at least 20.0 ms late"), "{late:?}");
     }
 

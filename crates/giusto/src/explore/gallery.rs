@@ -214,20 +214,15 @@ mod tests {
     /// The scenario files of the repository: those of cities, or the others.
     fn in_repository(of_cities: bool) -> BTreeSet<String> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
-        let mut found = BTreeSet::new();
-        let folders =
-            fs::read_dir(&root).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir());
-        for folder in folders.chain([root.clone()]) {
-            for file in fs::read_dir(&folder).unwrap().map(|file| file.unwrap().path()) {
-                if file.extension().is_some_and(|extension| extension == "toml") {
-                    let text = fs::read_to_string(&file).unwrap();
-                    let name = file.strip_prefix(&root).unwrap().with_extension("");
-                    let is_wanted = text.contains("[city]") == of_cities;
-                    found.extend(is_wanted.then(|| name.display().to_string()));
-                }
-            }
-        }
-        found
+        let entries = |folder: &Path| fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        let folders = entries(&root).filter(|path| path.is_dir()).chain([root.clone()]);
+        let files = folders.flat_map(|folder| entries(&folder));
+        let scenarios = files.filter(|file| file.extension().is_some_and(|extension| extension == "toml"));
+        let wanted =
+            scenarios.filter(|file| fs::read_to_string(file).unwrap().contains("[city]") == of_cities);
+        wanted
+            .map(|file| file.strip_prefix(&root).unwrap().with_extension("").display().to_string())
+            .collect()
     }
 
     #[test]

@@ -90,17 +90,13 @@ mod tests {
             values.record_many(TimeDelta::from_nanos(nanos), count);
         }
         let classes = classes(&values).unwrap();
-        let filled: Vec<_> = classes
-            .iter()
-            .filter(|class| class.count > 0)
-            .map(|class| (class.from, class.below, class.count))
-            .collect();
+        let filled: Vec<_> = classes.iter().filter(|class| class.count > 0).collect();
         let expected = [(0.0, 0.1, 1), (1.0, 2.0, 5), (2.0, 5.0, 4), (20_000.0, 50_000.0, 5)];
         assert_eq!(filled.len(), expected.len(), "{filled:?}");
-        for (found, expected) in filled.iter().zip(expected) {
+        for (found, (from, below, count)) in filled.into_iter().zip(expected) {
             let near = |a: f64, b: f64| (a - b).abs() <= b.abs() * 1e-9;
-            assert!(near(found.0, expected.0) && near(found.1, expected.1), "{found:?}");
-            assert_eq!(found.2, expected.2);
+            let is_right = near(found.from, from) && near(found.below, below) && found.count == count;
+            assert!(is_right, "{found:?}");
         }
         for pair in classes.windows(2) {
             assert!((pair[0].below - pair[1].from).abs() < 1e-12, "{pair:?}");

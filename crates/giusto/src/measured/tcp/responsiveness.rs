@@ -95,13 +95,10 @@ mod tests {
     fn round_trips_a_minute_are_the_mean_of_both_kinds() {
         // By hand: 60000 / ((30 + 50) / 2) = 1500, 60000 / 120 = 500, and 6000 before the load.
         let idle = Samples { foreign: vec![(millis(10), millis(10)); 3], ..Samples::default() };
-        let load =
-            Samples { foreign: vec![(millis(30), millis(50)); 4], loaded: vec![millis(120); 4], failed: 1 };
-        let found = Responsiveness::new(&idle, &load);
-        assert_eq!(
-            (found.foreign_rpm, found.loaded_rpm, found.rpm),
-            (Some(1500.0), Some(500.0), Some(1000.0))
-        );
+        let (foreign, loaded) = (vec![(millis(30), millis(50)); 4], vec![millis(120); 4]);
+        let found = Responsiveness::new(&idle, &Samples { foreign, loaded, failed: 1 });
+        let both = [found.foreign_rpm, found.loaded_rpm, found.rpm];
+        assert_eq!(both, [1500.0, 500.0, 1000.0].map(Some));
         assert_eq!((found.idle_rpm, found.failed_probes), (Some(6000.0), 1));
         let silent = Responsiveness::new(&idle, &Samples::default());
         assert_eq!((silent.rpm, silent.foreign_rpm), (None, None), "unknown, not 0");

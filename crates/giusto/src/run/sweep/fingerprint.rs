@@ -33,11 +33,8 @@ flow = [{ id = "voice", kind = "cbr", rate = "64 kbit/s", size = "200 B" }]
     #[test]
     fn it_changes_with_the_scenario_the_version_and_the_algorithms() {
         let scenario = |text: &str| fingerprint(&Scenario::parse(text, "s.toml").unwrap());
-        let same = scenario(FILE);
-        assert_eq!(same, scenario(FILE));
-        // Another way to write the same scenario means the same.
-        assert_eq!(same, scenario(&FILE.replace("1 Mbit/s", "1000 kbit/s")));
-        assert_ne!(same, scenario(&FILE.replace("1 Mbit/s", "2 Mbit/s")));
+        assert_eq!(scenario(FILE), scenario(&FILE.replace("1 Mbit/s", "1000 kbit/s")));
+        assert_ne!(scenario(FILE), scenario(&FILE.replace("1 Mbit/s", "2 Mbit/s")));
         assert_ne!(of("s", "1", "a"), of("s", "2", "a"));
         assert_ne!(of("s", "1", "a"), of("s", "1", "b"));
     }
