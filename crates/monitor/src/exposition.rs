@@ -257,11 +257,8 @@ mod tests {
             assert!(at("x") + at("w") <= 24, "{}", panel["title"]);
             for x in at("x")..at("x") + at("w") {
                 let column = (at("y")..at("y") + at("h")).map(|y| (x, y));
-                assert!(
-                    column.into_iter().all(|cell| cells.insert(cell)),
-                    "{} covers another",
-                    panel["title"]
-                );
+                let is_free = column.into_iter().all(|cell| cells.insert(cell));
+                assert!(is_free, "{} covers another", panel["title"]);
             }
         }
     }

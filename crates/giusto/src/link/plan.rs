@@ -302,10 +302,7 @@ mod tests {
         // As a simulation has them.
         assert_eq!(plan.links().len(), scenario.links().len());
         let there = LinkPlan::new(&scenario, 1, &ends("home", "attic")).unwrap().describe();
-        assert_eq!(
-            there,
-            ["home to attic: far (0 ns, drop-tail, 300 ms)", "attic to home: no link: immediate"]
-        );
+        insta::assert_snapshot!(there.join("; "), @"home to attic: far (0 ns, drop-tail, 300 ms); attic to home: no link: immediate");
     }
 
     #[test]

@@ -248,11 +248,9 @@ mod tests {
             line.unwrap_or_else(|| panic!("{name}: {text}")).to_owned()
         };
         let are = |expected: &[(&str, &str)]| {
-            let found: Vec<_> = expected.iter().map(|(name, _)| (*name, value(name))).collect();
-            assert!(
-                found.iter().map(|(name, own)| (*name, own.as_str())).eq(expected.iter().copied()),
-                "{found:?}"
-            );
+            for (name, expected) in expected {
+                assert_eq!(value(name), *expected, "{name}");
+            }
         };
         are(&[
             ("giusto_received_packets_total", "5"),

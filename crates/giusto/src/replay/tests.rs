@@ -76,10 +76,8 @@ fn the_replay_of_another_controller_is_deterministic_and_parts() {
     let [fixed, scream, remb, draft] = &replayed.controllers[..] else { panic!("{replayed:?}") };
     // The rate never changes from the start rate, which a call at 0.3 Mbit/s leaves within a second.
     let parting = fixed.parting.as_ref().unwrap();
-    assert_eq!(
-        (fixed.side.mean_target_bps, fixed.side.changes, parting.replayed_bps),
-        (Some(300e3), 0, 300_000)
-    );
+    let side = &fixed.side;
+    assert_eq!((side.mean_target_bps, side.changes, parting.replayed_bps), (Some(300e3), 0, 300_000));
     assert!((0.05..1.0).contains(&parting.at_s), "{}", parting.at_s);
     assert!(parting.recorded_bps.abs_diff(300_000) > 30_000 && fixed.apart_ratio.unwrap() > 0.9);
     for other in [scream, draft] {
@@ -155,32 +153,21 @@ fn damaged_and_unknown_files_are_named_with_the_line_and_the_fix() {
     let damaged = text.replacen("\"timeout\":[0,0]", "\"timeout\":[0,", 1);
     let line = damaged.lines().position(|line| line.contains("[0,}")).unwrap() + 1;
     let error = complaint(&damaged);
-    let fix = format!("replay the part before it: head -n {} FILE", line - 1);
-    assert!(
-        error.starts_with(&format!("FILE:{line}: the line is damaged: ")) && error.ends_with(&fix),
-        "{error}"
-    );
+    let (place, fix) = (format!("FILE:{line}: the line is damaged: "), format!("head -n {} FILE", line - 1));
+    assert!(error.starts_with(&place) && error.ends_with(&fix), "{error}");
     let newer = text.replacen("\"version\":1", "\"version\":2", 1);
-    assert_eq!(
-        complaint(&newer),
-        "FILE:1: the session log has version 2, and this giusto reads version 1: use the giusto that wrote it"
-    );
+    insta::assert_snapshot!(complaint(&newer), @"FILE:1: the session log has version 2, and this giusto reads version 1: use the giusto that wrote it");
     for other in ["", "{}\n", "{\"giusto\":\"scenario\",\"version\":1}\n", "duration = 5\n", "\0\0\0"] {
         let error = complaint(other);
-        assert!(
-            error.starts_with("FILE") && error.contains("RTC event log of Chromium"),
-            "{other:?}: {error}"
-        );
+        assert!(error.starts_with("FILE") && error.contains("RTC event log of Chromium"), "{error}");
     }
     let unknown =
         format!("{}\n[1,{{\"feedback\":{{\"p\":[[7,null,0]],\"f\":0}}}}]\n", text.lines().next().unwrap());
     assert!(complaint(&unknown).contains("FILE:2: feedback reports packet 7, which is not in the log"));
     fs::remove_file(&path).unwrap();
     let error = run(&path, &["fixed"]).unwrap_err().to_string();
-    assert!(
-        error.contains("call.jsonl: cannot be read (No such file") && error.contains("check the name"),
-        "{error}"
-    );
+    let parts = ["call.jsonl: cannot be read (No such file", "check the name"];
+    assert!(parts.iter().all(|part| error.contains(part)), "{error}");
 }
 
 #[test]
@@ -193,11 +180,7 @@ fn a_log_without_an_end_is_read_to_its_last_whole_line() {
     fs::write(&path, cut).unwrap();
     let part = run(&path, &["gcc:libwebrtc"]).unwrap();
     let why = format!("line {} is cut, and was left out", cut.lines().count());
-    assert!(
-        part.shortened.as_ref().is_some_and(|text| text.starts_with(&why)),
-        "{why}: {:?}",
-        part.shortened
-    );
+    assert!(part.shortened.as_ref().unwrap().starts_with(&why), "{why}: {:?}", part.shortened);
     fs::write(&path, &cut[..=cut.rfind('\n').unwrap()]).unwrap();
     let lines = run(&path, &["gcc:libwebrtc"]).unwrap();
     assert!(lines.shortened.unwrap().contains("no last line"));
@@ -395,10 +378,7 @@ fn the_scream_of_chromium_has_a_window() {
         .count();
     assert!(windows > 500, "{windows}");
     let replayed = run(&chromium("chromium-scream.rtclog"), &["gcc:libwebrtc"]).unwrap();
-    assert_eq!(
-        (replayed.recorded.name.as_str(), replayed.feedback.as_str()),
-        ("Chromium's SCReAM", "rfc8888")
-    );
+    assert_eq!((&*replayed.recorded.name, &*replayed.feedback), ("Chromium's SCReAM", "rfc8888"));
 }
 
 #[test]

@@ -211,10 +211,8 @@ mod tests {
             Ok(RateProfile::Steps { steps, period: None })
         };
         assert_eq!(read("time_s;rate_kbps\n0;100\n1;3000\n", 1.0), steps([100_000, 3_000_000]));
-        assert_eq!(
-            read("time_s,rate_bps\n0, 1e6 # at first\n\n1,3000000\n", 1.0),
-            steps([1_000_000, 3_000_000])
-        );
+        let commented = "time_s,rate_bps\n0, 1e6 # at first\n\n1,3000000\n";
+        assert_eq!(read(commented, 1.0), steps([1_000_000, 3_000_000]));
         assert_eq!(read("time_s;rate_kbps\n0;100\n1;3000\n", 2.5), steps([250_000, 7_500_000]));
         let file = file("1\n2\n");
         let period = Some(TimeDelta::from_seconds(1));

@@ -193,14 +193,11 @@ mod tests {
         record.call.unsent_packets = 1;
         record.call.unsent_reason = Some("Network is unreachable".to_owned());
         let text = text(&record);
-        assert_eq!(
-            text.lines().skip(4).collect::<Vec<_>>(),
-            [
-                "not sent 1 datagram: Network is unreachable",
-                "path     192.0.2.7:5004 until 2.0 s: 1,100 received",
-                "path     192.0.2.8:5004 until 5.0 s: 133 received",
-            ]
-        );
+        insta::assert_snapshot!(text.lines().skip(4).collect::<Vec<_>>().join("\n"), @r"
+        not sent 1 datagram: Network is unreachable
+        path     192.0.2.7:5004 until 2.0 s: 1,100 received
+        path     192.0.2.8:5004 until 5.0 s: 133 received
+        ");
     }
 
     #[test]

@@ -165,15 +165,12 @@ mod tests {
 
     #[test]
     fn a_result_is_four_lines() {
-        assert_eq!(
-            lines(&result()),
-            [
-                "packets     1,000 sent, 995 answered, 5 lost (0.50 %): 2 forward, 2 backward, 1 in an unknown direction",
-                "RTT         min 1.0 ms, median 2.0 ms, p99 3.0 ms, max 4.0 ms; 20.0 µs in the reflector left out",
-                "forward     above its shortest median 100 µs, p99 400 µs, max 500 µs; jitter 50.0 µs (clocks not comparable)",
-                "backward    above its shortest median 100 µs, p99 400 µs, max 500 µs; jitter 50.0 µs (clocks not comparable)",
-            ]
-        );
+        insta::assert_snapshot!(lines(&result()).join("\n"), @r"
+        packets     1,000 sent, 995 answered, 5 lost (0.50 %): 2 forward, 2 backward, 1 in an unknown direction
+        RTT         min 1.0 ms, median 2.0 ms, p99 3.0 ms, max 4.0 ms; 20.0 µs in the reflector left out
+        forward     above its shortest median 100 µs, p99 400 µs, max 500 µs; jitter 50.0 µs (clocks not comparable)
+        backward    above its shortest median 100 µs, p99 400 µs, max 500 µs; jitter 50.0 µs (clocks not comparable)
+        ");
     }
 
     #[test]
@@ -187,13 +184,10 @@ mod tests {
         };
         let lines = lines(&unusual);
         assert!(lines[0].ends_with(" direction; 2 in the sender's buffer, not on the path"), "{lines:?}");
-        assert_eq!(
-            lines[4..],
-            [
-                "note        ignored 3 datagrams that no key verifies",
-                "note        the reflector does not count packets, so the direction of loss is unknown",
-                "note        ended: interrupted",
-            ]
-        );
+        insta::assert_snapshot!(lines[4..].join("\n"), @r"
+        note        ignored 3 datagrams that no key verifies
+        note        the reflector does not count packets, so the direction of loss is unknown
+        note        ended: interrupted
+        ");
     }
 }

@@ -232,11 +232,8 @@ mod tests {
             let mut flow = FlowRecord { sent_packets, received_packets, ..FlowRecord::default() };
             set_lost(&mut flow, of_browser);
             let share = lost as f64 / (lost + received) as f64;
-            assert_eq!(
-                (flow.lost_packets, flow.loss_ratio),
-                (lost, Some(share)),
-                "{sent} {received} {of_browser:?}"
-            );
+            let found = (flow.lost_packets, flow.loss_ratio);
+            assert_eq!(found, (lost, Some(share)), "{sent} {received} {of_browser:?}");
         }
     }
 }

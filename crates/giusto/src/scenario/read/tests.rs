@@ -47,10 +47,8 @@ fn a_kind_with_a_row_and_no_reader_is_an_error() {
         .map_err(|problems| problems.into_iter().map(|problem| problem.text).collect::<Vec<_>>())
     };
     assert_eq!(read("\"open\""), Ok(Some(true)));
-    assert_eq!(
-        read("\"ajar\""),
-        Err(vec!["ajar is known, but not implemented: use another kind".to_owned()])
-    );
+    let ajar = "ajar is known, but not implemented: use another kind";
+    assert_eq!(read("\"ajar\""), Err(vec![ajar.to_owned()]));
 }
 
 #[test]
