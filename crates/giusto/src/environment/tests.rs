@@ -100,27 +100,6 @@ fn a_rate_above_the_capacity_fills_the_queue_and_costs_reward() {
 }
 
 #[test]
-fn a_seed_and_its_actions_give_the_same_episodes() {
-    let names = ["fades", "random-loss", "equal-calls"];
-    let run = |seed| {
-        let mut environment = families(&names);
-        environment.seed(seed);
-        let mut seen = Vec::new();
-        for _ in 0..2 {
-            environment.reset().unwrap();
-            let steps: Vec<Step> =
-                (0..20).map(|step| environment.step(step as f32 / 20.0 - 0.5).unwrap()).collect();
-            seen.push((environment.number().unwrap(), steps));
-        }
-        seen
-    };
-    let first = run(7);
-    assert_eq!(first, run(7));
-    assert_ne!(first, run(8));
-    assert_ne!(first[0].0, first[1].0);
-}
-
-#[test]
 fn episodes_are_of_the_families_that_were_asked_for() {
     let names = ["fades", "l4s"];
     let mut environment = families(&names);
@@ -220,48 +199,6 @@ fn rewards_rank_controllers_as_the_utility_does() {
     let correlation = sum(&|p| (p.0 - x) * (p.1 - y))
         / (sum(&|p| (p.0 - x) * (p.0 - x)) * sum(&|p| (p.1 - y) * (p.1 - y))).sqrt();
     assert!((0.88..0.96).contains(&correlation), "{correlation}: {points:?}");
-}
-
-#[test]
-fn a_batch_does_what_its_environments_do_alone() {
-    let names = ["static", "stalls"];
-    let count = 3_usize;
-    let alone = |place: usize| {
-        let mut environment = families(&names).with_step(TimeDelta::from_seconds(2)).unwrap();
-        environment.seed(place as u64);
-        environment.reset().unwrap();
-        environment
-    };
-    let begin: Vec<Option<Begin>> =
-        (0..count as u64).map(|seed| Some(Begin { seed: Some(seed), number: None })).collect();
-    let environments = || (0..count).map(alone).collect::<Vec<_>>();
-    for threads in [1, 3] {
-        let mut next = Batch::new(environments(), Autoreset::NextStep, threads).unwrap();
-        let mut same = Batch::new(environments(), Autoreset::SameStep, threads).unwrap();
-        next.reset(&begin).unwrap();
-        same.reset(&begin).unwrap();
-        let mut single = environments();
-        // 20 steps of 2 s, and 5 of the next episode.
-        for number in 0..26 {
-            let actions = vec![number as f32 / 26.0 - 0.5; count];
-            let results = next.step(&actions).unwrap();
-            for (own, result) in single.iter_mut().zip(&results) {
-                if own.is_over() {
-                    assert_eq!((number, &result.step), (20, &None));
-                    assert_eq!(result.observation, own.reset().unwrap());
-                } else {
-                    assert_eq!(result.step.as_ref(), Some(&own.step(actions[0]).unwrap()));
-                }
-            }
-            if number < 19 {
-                assert_eq!(results, same.step(&actions).unwrap());
-            } else if number == 19 {
-                let ended = same.step(&actions).unwrap();
-                assert!(results.iter().zip(&ended).all(|(a, b)| a.step == b.step && b.next.is_some()));
-                assert!(ended.iter().all(|own| own.observation != own.step.as_ref().unwrap().observation));
-            }
-        }
-    }
 }
 
 #[test]

@@ -13,29 +13,31 @@ fn feed(meter: &mut StreamMeter, numbers: std::ops::Range<u64>, lost: &[u64]) {
     }
 }
 
+/// What has arrived until then at the only meter.
+fn taken(arrivals: &mut Arrivals, meter: &StreamMeter, millis: u64, over: bool) -> Option<Arrived> {
+    arrivals.update(1, Counts::of_meter(at(millis), meter), over);
+    arrivals.take(RECENT)
+}
+
 #[test]
 fn an_interval_has_its_own_rate_and_loss() {
     let mut meter = StreamMeter::new(&MeterConfig::default());
     let mut arrivals = Arrivals::default();
     feed(&mut meter, 0..101, &[]);
-    arrivals.update(1, Counts::of_meter(at(6_015), &meter), false);
-    let first = arrivals.take(RECENT).unwrap();
+    let first = taken(&mut arrivals, &meter, 6_015, false).unwrap();
     // 101 datagrams enclose 100 gaps of 10 ms.
     assert_eq!((first.packets, first.lost, first.rate_bps), (101, 0, 1e6));
     assert_eq!((first.start, first.end), (at(5_000), at(6_000)));
     // Half of the next hundred are lost: the mean since the start would be 0.75 Mbit/s.
     let odd: Vec<u64> = (101..201).filter(|number| number % 2 == 1).collect();
     feed(&mut meter, 101..201, &odd);
-    arrivals.update(1, Counts::of_meter(at(7_005), &meter), false);
-    let second = arrivals.take(RECENT).unwrap();
+    let second = taken(&mut arrivals, &meter, 7_005, false).unwrap();
     assert_eq!((second.packets, second.lost, second.rate_bps), (50, 50, 0.5e6));
     // A second of silence, then a quarter of a second of datagrams.
-    arrivals.update(1, Counts::of_meter(at(8_000), &meter), false);
-    let silent = arrivals.take(RECENT).unwrap();
+    let silent = taken(&mut arrivals, &meter, 8_000, false).unwrap();
     assert_eq!((silent.packets, silent.rate_bps, silent.end), (0, 0.0, at(8_000)));
     feed(&mut meter, 376..401, &[]);
-    arrivals.update(1, Counts::of_meter(at(9_001), &meter), true);
-    let last = arrivals.take(RECENT).unwrap();
+    let last = taken(&mut arrivals, &meter, 9_001, true).unwrap();
     assert_eq!((last.packets, last.lost, last.bytes, last.rate_bps), (25, 175, 31_250, 0.25e6));
     assert!(arrivals.take(RECENT).is_none());
 }
@@ -66,11 +68,9 @@ fn recovered_datagrams_are_taken_back() {
     let mut meter = StreamMeter::new(&MeterConfig::default());
     let mut arrivals = Arrivals::default();
     feed(&mut meter, 0..10, &[7]);
-    arrivals.update(1, Counts::of_meter(at(5_090), &meter), false);
-    assert_eq!(arrivals.take(RECENT).unwrap().lost, 1);
+    assert_eq!(taken(&mut arrivals, &meter, 5_090, false).unwrap().lost, 1);
     feed(&mut meter, 7..8, &[]);
-    arrivals.update(1, Counts::of_meter(at(5_100), &meter), false);
-    let after = arrivals.take(RECENT).unwrap();
+    let after = taken(&mut arrivals, &meter, 5_100, false).unwrap();
     assert_eq!((after.packets, after.lost), (1, -1));
     let mut figures = IntervalFigures::default();
     figures.add_arrived(&after);
