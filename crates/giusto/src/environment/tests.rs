@@ -195,9 +195,8 @@ fn rewards_rank_controllers_as_the_utility_does() {
     assert!(pairs >= 25 && (0.91..0.99).contains(&share), "{agree} of {pairs}");
     // Pearson's coefficient of correlation.
     let (x, y) = (mean(points.iter().map(|point| point.0)), mean(points.iter().map(|point| point.1)));
-    let sum = |of: &dyn Fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>();
-    let correlation = sum(&|p| (p.0 - x) * (p.1 - y))
-        / (sum(&|p| (p.0 - x) * (p.0 - x)) * sum(&|p| (p.1 - y) * (p.1 - y))).sqrt();
+    let sum = |of: fn(f64, f64) -> f64| points.iter().map(|point| of(point.0 - x, point.1 - y)).sum::<f64>();
+    let correlation = sum(|x, y| x * y) / (sum(|x, _| x * x) * sum(|_, y| y * y)).sqrt();
     assert!((0.88..0.96).contains(&correlation), "{correlation}: {points:?}");
 }
 
