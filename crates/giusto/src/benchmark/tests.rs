@@ -222,15 +222,15 @@ fn intervals_over_seeds_are_those_of_students_t() {
 
 #[test]
 fn controllers_are_compared_on_scenarios_that_all_have_finished() {
-    let mut result = of_one_seed();
+    let mut result = run_all(&plan("early", 3));
     let runs = |result: &BenchmarkResult| -> Vec<u64> {
         summary(result).controllers.iter().map(|own| own.all.runs).collect()
     };
-    assert_eq!(runs(&result), [2; 2]);
-    // The last run of the first scenario is missing.
-    let last = result.runs.iter().rposition(|row| row.scenario == 0).unwrap();
+    assert_eq!(runs(&result), [3; 2]);
+    // The last run of the second scenario is missing.
+    let last = result.runs.iter().rposition(|row| row.scenario == 1).unwrap();
     result.runs.remove(last);
-    assert_eq!((runs(&result), summary(&result).missing_runs), (vec![1; 2], 1));
+    assert_eq!((runs(&result), summary(&result).missing_runs), (vec![2; 2], 1));
     result.runs.truncate(1);
     assert_eq!(runs(&result), [0; 2]);
 }

@@ -291,6 +291,7 @@ fn errors_of_media_name_line_and_fix() {
     insta::assert_snapshot!(complaint("video = { size-scale = 1.5 }"), @r#"s.toml:10: flow "call": video: size-scale: must be 0 to 1, found 1.5: the default is 0.15"#);
     insta::assert_snapshot!(complaint("video = { model = \"hybrid\", size-scale = 0.1 }"), @r#"s.toml:10: flow "call": video: unknown key "size-scale": known keys are model, id, priority, skip-after, discard-after, pauses, min, max, start, frame-rate, reaction-latency, meanwhile, abrupt-change, burst-frames, burst-size, interval-scale, skip-frames"#);
     insta::assert_snapshot!(complaint("video = { model = \"trace\", skip-frames = 3600 }"), @r#"s.toml:10: flow "call": video: invalid ladder of traces: it has only skipped frames"#);
+    insta::assert_snapshot!(complaint("video = { model = \"perfect\", key-frames = 6 }"), @r#"s.toml:10: flow "call": video: key-frames: expected a table, such as { key = value }, found 6"#);
     insta::assert_snapshot!(complaint("video = { model = \"perfect\", key-frames = { size = 0.5 } }"), @r#"s.toml:10: flow "call": video: key-frames: size: must be 1 to 1000, found 0.5: try 4"#);
     insta::assert_snapshot!(complaint("audio = { packet-time = \"2 s\" }"), @r#"s.toml:10: flow "call": audio: packet-time: must be 1 ms to 1 s, found "2 s": the default is "20 ms""#);
     insta::assert_snapshot!(complaint("max-payload = \"66 kB\""), @r#"s.toml:10: flow "call": max-payload: must be 1 B to 65000 B, found "66 kB": the default is "1200 B""#);
