@@ -207,13 +207,13 @@ fn messages(accepted: &[FeedbackKind], report: Timestamp, packets: &[(u64, Optio
     datagram
 }
 
-/// 5 s through 1.5 Mbit/s, 20 ms each way, with a loss now and then; in the third second reports of the sender's own format.
+/// 7 s through 1.5 Mbit/s, 20 ms each way, with a loss now and then; in the third second reports of the sender's own format.
 fn call(mut written: Written, accepted: &[FeedbackKind]) -> Written {
     let at = |ns: u64| Timestamp::from_nanos(ns);
     let (mut number, mut free, mut next_send, mut next_report) = (0_u64, 0_u64, 0_u64, 50_000_000_u64);
     let mut on_the_way: Vec<(u64, Option<Timestamp>)> = Vec::new();
     written.timeout(at(0));
-    for step in 0..5000_u64 {
+    for step in 0..7000_u64 {
         let now = step * 1_000_000;
         if written.controller.next_timeout().is_some_and(|due| due.as_nanos() <= now) {
             written.timeout(at(now));
@@ -244,9 +244,9 @@ fn call(mut written: Written, accepted: &[FeedbackKind]) -> Written {
             }
         }
     }
-    written.calls.push_str("route 5000000000\n");
+    written.calls.push_str("route 7000000000\n");
     written.history.on_route_change();
-    written.controller.on_route_change(at(5_000_000_000));
+    written.controller.on_route_change(at(7_000_000_000));
     written.answer();
     written
 }

@@ -246,7 +246,7 @@ mod tests {
         let run = |reference| {
             let (reference, error_ms) = (Some(reference), Some(0.5));
             let one_way_delay_ms = OneWayDelay { reference, error_ms, quantiles, ..OneWayDelay::default() };
-            RunResult { one_way_delay_ms, clock: Some(clock.clone()), ..RunResult::default() }
+            RunResult { one_way_delay_ms, clock: Some(clock), ..RunResult::default() }
         };
         let absolute = measured(run(DelayReference::Absolute)).all();
         let delays = [Metric::Delay, Metric::DelayP99, Metric::DelayError].map(|metric| absolute.of(metric));
