@@ -144,7 +144,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (old, new) = (folder.path().join("old"), folder.path().join("new"));
         fs::write(&old, "an earlier recording").unwrap();
-        [&old, &new].into_iter().for_each(|path| drop(with_head(path)));
+        for path in [&old, &new] {
+            drop(with_head(path));
+        }
         assert_eq!(fs::read_to_string(&old).unwrap(), "an earlier recording");
         assert!(!new.exists());
         for path in [&old, &new] {

@@ -513,8 +513,8 @@ mod tests {
     use super::*;
 
     /// What a caller offers to send.
-    fn sent(media: MediaPlan) -> MediaOffer {
-        let plan = CallPlan::new(&media, Direction::Forward, TimeDelta::from_seconds(8), 1).unwrap();
+    fn sent(media: &MediaPlan) -> MediaOffer {
+        let plan = CallPlan::new(media, Direction::Forward, TimeDelta::from_seconds(8), 1).unwrap();
         plan.offer(0, Protection::Authenticated).sends.unwrap()
     }
 
@@ -534,7 +534,7 @@ mod tests {
 
     #[test]
     fn offers_that_cannot_be_served_are_refused_by_name() {
-        let media = sent(MediaPlan::default());
+        let media = sent(&MediaPlan::default());
         let refused = |change: &dyn Fn(&mut MediaOffer), named: &str| {
             let mut media = media.clone();
             change(&mut media);
@@ -582,7 +582,7 @@ mod tests {
             let accepted: &'static [FeedbackKind] = Box::leak(Box::new([kind]));
             let needs = Requirements::DEFAULT.with_feedback(kind, accepted);
             let own = Algorithm::custom("ours", needs, |limits, _| Box::new(Fixed::new(limits.start)));
-            let offer = sent(MediaPlan { controller: own, ..MediaPlan::default() });
+            let offer = sent(&MediaPlan { controller: own, ..MediaPlan::default() });
             let there = received(&offer, None).unwrap();
             assert_eq!((there.controller.as_str(), there.spec.reported()), ("ours", kind));
             // It cannot send by what it does not know.

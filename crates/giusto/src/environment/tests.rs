@@ -1,5 +1,3 @@
-#![expect(clippy::float_cmp, reason = "the same run gives the same bytes")]
-
 use giusto_congestion::Algorithm;
 
 use super::*;

@@ -185,7 +185,7 @@ mod tests {
         let run = |dropped: Option<u64>, lost: Option<u64>, format: &str| {
             let format = Some(format.to_owned());
             let (kernel_dropped_packets, lost_packets) = (dropped, lost);
-            let run = RunResult { kernel_dropped_packets, lost_packets, format, ..RunResult::default() };
+            let run = RunResult { lost_packets, kernel_dropped_packets, format, ..RunResult::default() };
             let [doubt] = &run.find_doubts()[..] else { return String::new() };
             doubt.split(", not on the path").next().unwrap().to_owned()
         };

@@ -102,7 +102,7 @@ fn notes(observer: &mut impl Observer) {
 
 #[test]
 fn decisions_and_frames_are_rows_of_their_own() {
-    let (bytes, rows) = written("csv", |trace| notes(trace));
+    let (bytes, rows) = written("csv", notes);
     assert_eq!(rows, 5);
     insta::assert_snapshot!(String::from_utf8(bytes).unwrap(), @r#"
     time_ns,event,flow,link,sequence,size_bytes,ecn,reason,sojourn_ns,delay_ns,queue_packets,queue_bytes,from_bps,to_bps,cause,signal,trend_ms,threshold_ms,ratio,rate_bps,ssrc

@@ -259,12 +259,12 @@ mod tests {
                 [Some(arrivals), departures, there].map(|by| by.map(str::to_owned));
             let system = Some(SystemGranted {
                 receive_timestamps,
-                departure_timestamps,
                 far_receive_timestamps,
+                departure_timestamps,
                 ..SystemGranted::default()
             });
             let departure_lag_us = Some(Quantiles { p50: Some(2.0), p99: Some(9.5), ..Quantiles::default() });
-            let text = text(&[RunResult { system, departure_lag_us, ..run() }]);
+            let text = text(&[RunResult { departure_lag_us, system, ..run() }]);
             text.split_once("clocks   ").map_or(String::new(), |(_, line)| line.trim_end().to_owned())
         };
         let there = "card, 3 of 10 by the kernel";

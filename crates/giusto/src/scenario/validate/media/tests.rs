@@ -7,10 +7,12 @@ use giusto_units::DataSize;
 use super::*;
 use crate::{scenario::media::VideoSpec, testing::algorithm};
 
+type Change<'a> = &'a dyn Fn(&mut MediaSpec);
+
 #[test]
 fn only_sessions_that_can_be_built_are_valid() {
     let good = || MediaSpec::new(Some(VideoSpec::default()), Some(AudioConfig::default()));
-    let with = |change: &dyn Fn(&mut MediaSpec)| {
+    let with = |change: Change<'_>| {
         let mut media = good();
         change(&mut media);
         media
@@ -25,7 +27,7 @@ fn only_sessions_that_can_be_built_are_valid() {
     };
     let at = |seconds| Timestamp::ZERO + TimeDelta::from_seconds(seconds);
     let one = DataRate::from_bps(1);
-    let wrong: [(&str, &dyn Fn(&mut MediaSpec)); 15] = [
+    let wrong: [(&str, Change<'_>); 15] = [
         ("kind", &|own| (own.videos, own.audio) = (Vec::new(), None)),
         ("video", &|own| {
             let bad = StatisticalConfig { size_scale: 2.0, ..StatisticalConfig::default() };
@@ -51,7 +53,7 @@ fn only_sessions_that_can_be_built_are_valid() {
     for (place, (key, change)) in wrong.into_iter().enumerate() {
         assert_eq!(validate(&with(change)).map_err(|error| error.0), Err(key), "{place}");
     }
-    let right: [&dyn Fn(&mut MediaSpec); 3] =
+    let right: [Change<'_>; 3] =
         [&|_| (), &|own| aims(own, "scream:v2", 30), &|own| wants(own, "scream:d00+giusto", 1_000_000)];
     for (place, change) in right.into_iter().enumerate() {
         assert_eq!(validate(&with(change)), Ok(()), "{place}");
