@@ -196,11 +196,11 @@ fn a_run_gives_these_metrics() {
         [flow.sent_rate_bps, flow.sent_rate_sd_bps, flow.goodput_bps.unwrap()].map(kbps);
     let mut text =
         format!("sent {sent} ± {deviation} kbit/s, goodput {goodput} kbit/s, frames within {frames_ms} ms");
-    for period in &run.metrics.periods {
+    text.extend(run.metrics.periods.iter().map(|period| {
         let (from, to, swings) = (period.from_s, period.to_s, period.flows[0].swings);
         let (used, capacity) = (period.utilisation_ratio.unwrap(), kbps(period.capacity_bps.unwrap()));
-        text += &format!("\n{from} to {to} s: {used:.2} of {capacity} kbit/s, {swings} swings");
-    }
+        format!("\n{from} to {to} s: {used:.2} of {capacity} kbit/s, {swings} swings")
+    }));
     insta::assert_snapshot!(text, @r"
     sent 200 ± 20 kbit/s, goodput 170 kbit/s, frames within 60 ms
     0 to 40 s: 0.19 of 1000 kbit/s, 0 swings
