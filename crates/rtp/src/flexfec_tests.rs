@@ -126,14 +126,4 @@ proptest! {
         expected.resize(expected.len() + zeros, 0);
         prop_assert_eq!(recovered, expected);
     }
-
-    #[test]
-    fn any_bytes_are_read_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..60), streams in 0_usize..4) {
-        if let Ok((header, length)) = FecHeader::read(&bytes, streams) {
-            prop_assert!(length <= bytes.len());
-            let mut again = Vec::new();
-            header.write(&mut again).unwrap();
-            prop_assert_eq!(FecHeader::read(&again, streams).unwrap().0, header);
-        }
-    }
 }

@@ -365,13 +365,6 @@ mod tests {
         }
     }
 
-    #[test]
-    fn pictures_begin_with_their_first_macroblock() {
-        // first_mb_in_slice is ue(v): 0 is the single bit 1.
-        assert!(begins_picture(&[0x65, 0x88]) && begins_picture(&[0x41, 0x9a]));
-        assert!(!begins_picture(&[0x41, 0x40]) && !begins_picture(&[0x67, 0x80]) && !begins_picture(&[0x65]));
-    }
-
     proptest! {
         #[test]
         fn packets_restore_the_unit_within_the_size(
@@ -381,15 +374,6 @@ mod tests {
             let payloads: Vec<_> = packets(&unit, max).collect();
             prop_assert!(payloads.iter().all(|payload| !payload.is_empty() && payload.len() <= max));
             prop_assert_eq!(joined(&payloads).unwrap(), [&START_CODE[..], &unit].concat());
-        }
-
-        #[test]
-        fn any_bytes_are_read_or_refused(payloads in proptest::collection::vec(
-            proptest::collection::vec(any::<u8>(), 0..40), 0..6)) {
-            let bytes: usize = payloads.iter().map(Vec::len).sum();
-            if let Ok(stream) = joined(&payloads) {
-                prop_assert!(stream.len() <= 5 * bytes);
-            }
         }
     }
 }

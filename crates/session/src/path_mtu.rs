@@ -288,15 +288,15 @@ mod tests {
         loses: bool,
     }
 
-    /// Runs a search for a time; returns the number of probes.
+    /// Runs a search for some seconds; returns the end.
     fn run(
         search: &mut PathMtuSearch,
         path: &Path,
         headers: u64,
         from: Timestamp,
-        time: TimeDelta,
+        seconds: i64,
     ) -> Timestamp {
-        let end = from + time;
+        let end = from + TimeDelta::from_seconds(seconds);
         let (mut now, mut sent) = (from, 0_u64);
         loop {
             search.handle_timeout(now);
@@ -324,13 +324,7 @@ mod tests {
         let headers = if is_v6 { HEADERS_V6 } else { HEADERS_V4 };
         let mut search = PathMtuSearch::new(Timestamp::ZERO, is_v6, link);
         search.on_rtt(TimeDelta::from_millis(20));
-        run(
-            &mut search,
-            &Path { mtu, reports, loses },
-            headers,
-            Timestamp::ZERO,
-            TimeDelta::from_seconds(30),
-        );
+        run(&mut search, &Path { mtu, reports, loses }, headers, Timestamp::ZERO, 30);
         search.figures()
     }
 
@@ -339,11 +333,8 @@ mod tests {
         for mtu in [1228, 1229, 1280, 1300, 1420, 1476, 1491, 1492, 1499, 1500] {
             for (reports, loses) in [(true, false), (false, false), (false, true), (true, true)] {
                 let figures = found(mtu, reports, loses, false, 1500);
-                assert_eq!(
-                    (figures.mtu_bytes, figures.is_complete),
-                    (Some(mtu), true),
-                    "{mtu} {reports} {loses}"
-                );
+                let found = (figures.mtu_bytes, figures.is_complete);
+                assert_eq!(found, (Some(mtu), true), "{mtu} {reports} {loses}");
                 // At most the base, the largest, and three for each of nine halvings; with a report three in all.
                 let most = if reports && !loses { 5 } else { 45 };
                 assert!(figures.probes <= most + 6, "{mtu} {reports} {loses}: {}", figures.probes);
@@ -370,18 +361,18 @@ mod tests {
         let mut search = PathMtuSearch::new(Timestamp::ZERO, false, 1500);
         search.on_rtt(TimeDelta::from_millis(20));
         let path = |mtu| Path { mtu, reports: false, loses: false };
-        let now = run(&mut search, &path(1500), 28, Timestamp::ZERO, TimeDelta::from_seconds(20));
+        let now = run(&mut search, &path(1500), 28, Timestamp::ZERO, 20);
         assert_eq!(search.figures().mtu_bytes, Some(1500));
         // A black hole: nobody reports it.
-        let now = run(&mut search, &path(1400), 28, now, TimeDelta::from_seconds(20));
+        let now = run(&mut search, &path(1400), 28, now, 20);
         assert_eq!((search.figures().mtu_bytes, search.figures().changes), (Some(1400), 1));
-        let now = run(&mut search, &path(1500), 28, now, TimeDelta::from_seconds(500));
+        let now = run(&mut search, &path(1500), 28, now, 500);
         assert_eq!(search.figures().mtu_bytes, Some(1400), "not before PMTU_RAISE_TIMER");
-        let now = run(&mut search, &path(1500), 28, now, TimeDelta::from_seconds(150));
+        let now = run(&mut search, &path(1500), 28, now, 150);
         assert_eq!(search.figures().mtu_bytes, Some(1500));
         // A router that says so is believed at once.
         search.on_packet_too_big(now, 1350);
-        run(&mut search, &path(1350), 28, now, TimeDelta::from_seconds(2));
+        run(&mut search, &path(1350), 28, now, 2);
         assert_eq!(search.figures().mtu_bytes, Some(1350));
     }
 
@@ -390,7 +381,7 @@ mod tests {
         let mut search = PathMtuSearch::new(Timestamp::ZERO, false, 1500);
         search.on_rtt(TimeDelta::from_millis(20));
         let path = Path { mtu: 1500, reports: false, loses: false };
-        let now = run(&mut search, &path, 28, Timestamp::ZERO, TimeDelta::from_seconds(20));
+        let now = run(&mut search, &path, 28, Timestamp::ZERO, 20);
         let before = search.figures();
         for mtu in [0, 28, 68, 575, 1500, 1501, 9000, u64::MAX] {
             search.on_packet_too_big(now, mtu);
@@ -398,7 +389,7 @@ mod tests {
         assert_eq!(search.figures(), before);
         // What is possible but false costs a few probes.
         search.on_packet_too_big(now, 600);
-        run(&mut search, &path, 28, now, TimeDelta::from_seconds(700));
+        run(&mut search, &path, 28, now, 700);
         assert_eq!(search.figures().mtu_bytes, Some(1500), "{:?}", search.figures());
     }
 

@@ -6,6 +6,8 @@ mod bodies;
 mod call_body;
 #[path = "../../../fuzz/media_body.rs"]
 mod media_body;
+#[path = "../../../fuzz/video_body.rs"]
+mod video_body;
 
 use std::path::Path;
 
@@ -20,56 +22,56 @@ fn replay(target: &str, body: fn(&[u8])) {
     }
 }
 
-#[test]
-fn seeds_of_datagrams() {
-    replay("datagram", bodies::datagram);
+macro_rules! seeds {
+    ($($test:ident: $target:literal, $body:expr;)*) => {
+        $(#[test] fn $test() { replay($target, $body); })*
+    };
 }
 
-#[test]
-fn seeds_of_rtcp() {
-    replay("rtcp", bodies::rtcp);
+seeds! {
+    seeds_of_datagrams: "datagram", bodies::datagram;
+    seeds_of_rtcp: "rtcp", bodies::rtcp;
+    seeds_of_sessions: "session", bodies::session;
+    seeds_of_senders: "sender", bodies::sender;
+    seeds_of_channels: "channel", bodies::channel;
+    seeds_of_calls: "call", call_body::call;
+    seeds_of_media: "media", media_body::media;
+    seeds_of_texts: "text", bodies::text;
+    seeds_of_video: "video", damaged_at_every_place;
 }
 
-#[test]
-fn seeds_of_sessions() {
-    replay("session", bodies::session);
-}
-
-#[test]
-fn seeds_of_senders() {
-    replay("sender", bodies::sender);
-}
-
-#[test]
-fn seeds_of_channels() {
-    replay("channel", bodies::channel);
-}
-
-#[test]
-fn seeds_of_calls() {
-    replay("call", call_body::call);
-}
-
-#[test]
-fn seeds_of_media() {
-    replay("media", media_body::media);
-}
-
-#[test]
-fn seeds_of_texts() {
-    replay("text", bodies::text);
+fn damaged_at_every_place(bytes: &[u8]) {
+    video_body::video(bytes);
+    let mut damaged = bytes.to_vec();
+    for at in 0..bytes.len().min(400) {
+        damaged[at] ^= 0x55;
+        video_body::video(&damaged);
+        damaged[at] ^= 0x55;
+    }
 }
 
 proptest! {
     #[test]
-    fn random_bytes(bytes: Vec<u8>) {
+    fn random_bytes(bytes: Vec<u8>, kind: u8) {
         bodies::datagram(&bytes);
+        bodies::datagram(&[&[b'g', b'i', b'u', 0x30 | kind % 4], &bytes[..]].concat());
         bodies::rtcp(&bytes);
+        // A packet of any type, with the length that it has.
+        let words = bytes.len() / 4;
+        let head = [0x80 | kind >> 3, 200 + kind % 8, 0, words as u8];
+        bodies::rtcp(&[&head, &bytes[..words * 4]].concat());
         bodies::session(&bytes);
         bodies::sender(&bytes);
         bodies::channel(&bytes);
         call_body::call(&bytes);
         media_body::media(&bytes);
-        bodies::text(&bytes);
+        let begin = [&b""[..], b"\x05DKIF\0\0\x20\0VP80", b"\x05\0\0\0\x01"][usize::from(kind % 3)];
+        video_body::video(&[begin, &bytes].concat());
+    }
+
+    #[test]
+    fn random_texts(text in "((uniform|normal|exp|lognormal|pareto|choice):)?[0-9.,#*\\-+a-z_\n ]{0,80}", any: String) {
+        bodies::text(text.as_bytes());
+        bodies::text(any.as_bytes());
     }
 }

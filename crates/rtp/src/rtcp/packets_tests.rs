@@ -430,14 +430,14 @@ fn a_truncated_packet_differs_from_the_original() {
                     (Some(Ok(Packet::Bye(read))), Packet::Bye(bye)) => {
                         read.sources == bye.sources && read.reason.is_none()
                     }
-                    (Some(Ok(Packet::CongestionFeedback(read))), Packet::CongestionFeedback(feedback)) => {
-                        read.streams.len() < feedback.streams.len()
+                    (Some(Ok(Packet::CongestionFeedback(read))), Packet::CongestionFeedback(whole)) => {
+                        read.streams.len() < whole.streams.len()
                     }
-                    (Some(Ok(Packet::Nack(read))), Packet::Nack(nack)) => {
-                        read.entries.len() < nack.entries.len()
+                    (Some(Ok(Packet::Nack(read))), Packet::Nack(whole)) => {
+                        read.entries.len() < whole.entries.len()
                     }
-                    (Some(Ok(Packet::FullIntra(read))), Packet::FullIntra(command)) => {
-                        read.requests.len() < command.requests.len()
+                    (Some(Ok(Packet::FullIntra(read))), Packet::FullIntra(whole)) => {
+                        read.requests.len() < whole.requests.len()
                     }
                     _ => matches!(read, None | Some(Err(_))),
                 };
@@ -463,33 +463,30 @@ fn another_writer_gives_the_same_bytes() {
     for packet in examples() {
         let length = match &packet {
             Packet::SenderReport(report) => {
-                let mut builder = rtcp_types::SenderReport::builder(report.ssrc)
+                let builder = rtcp_types::SenderReport::builder(report.ssrc)
                     .ntp_timestamp(report.time.to_bits())
                     .rtp_timestamp(report.rtp_timestamp)
                     .packet_count(report.packets)
                     .octet_count(report.payload_bytes);
-                for one in &report.blocks {
-                    builder = builder.add_report_block(block(one));
-                }
-                builder.write_into(&mut buffer)
+                let blocks = report.blocks.iter().map(block);
+                blocks.fold(builder, |all, one| all.add_report_block(one)).write_into(&mut buffer)
             }
             Packet::ReceiverReport(report) => {
-                let mut builder = rtcp_types::ReceiverReport::builder(report.ssrc);
-                for one in &report.blocks {
-                    builder = builder.add_report_block(block(one));
-                }
-                builder.write_into(&mut buffer)
+                let builder = rtcp_types::ReceiverReport::builder(report.ssrc);
+                let blocks = report.blocks.iter().map(block);
+                blocks.fold(builder, |all, one| all.add_report_block(one)).write_into(&mut buffer)
             }
             Packet::SourceDescription(description) => {
-                let mut builder = rtcp_types::Sdes::builder();
-                for chunk in &description.chunks {
-                    let mut theirs = rtcp_types::SdesChunk::builder(chunk.ssrc);
-                    if let Some(cname) = &chunk.cname {
-                        theirs = theirs.add_item(rtcp_types::SdesItem::builder(1, cname));
-                    }
-                    builder = builder.add_chunk(theirs);
-                }
-                builder.write_into(&mut buffer)
+                let chunk = |chunk: &Description| {
+                    let theirs = rtcp_types::SdesChunk::builder(chunk.ssrc);
+                    let names =
+                        chunk.cname.iter().map(|name| rtcp_types::SdesItem::builder(1, name.as_str()));
+                    names.fold(theirs, |all, one| all.add_item(one))
+                };
+                let chunks = description.chunks.iter().map(chunk);
+                chunks
+                    .fold(rtcp_types::Sdes::builder(), |all, one| all.add_chunk(one))
+                    .write_into(&mut buffer)
             }
             Packet::Bye(bye) => {
                 let builder =

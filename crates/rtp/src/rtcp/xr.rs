@@ -359,7 +359,6 @@ impl ExtendedReport {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use rtcp_types::{RtcpPacketParser, Xr, XrBlockParserExt};
 
     use super::*;
     use crate::rtcp::{Packet, Packets};
@@ -391,6 +390,11 @@ mod tests {
         absolute_max_delay_ms: 0x5566,
     };
 
+    /// Words of 32 bits, in hexadecimal digits.
+    fn words(text: &str) -> Vec<u8> {
+        text.split(' ').flat_map(|word| u32::from_str_radix(word, 16).unwrap().to_be_bytes()).collect()
+    }
+
     fn written(report: &ExtendedReport) -> Vec<u8> {
         let mut bytes = Vec::new();
         report.write(&mut bytes).unwrap();
@@ -408,34 +412,14 @@ mod tests {
     #[test]
     fn a_report_has_the_bytes_of_the_figure() {
         // RFC 3611 §2 and §4.7, word by word. −17 is 0xef, −70 is 0xba in two's complement.
-        let words: [u32; 11] = [
-            0x80cf_000a,
-            0x0102_0304,
-            0x0700_0008,
-            0x89ab_cdef,
-            0x0506_0708,
-            0x1112_2223,
-            0x3334_4445,
-            0xefba_2a10,
-            0x5d7f_2c29,
-            0xf900_1122,
-            0x3344_5566,
-        ];
-        let bytes: Vec<_> = words.into_iter().flat_map(u32::to_be_bytes).collect();
+        let bytes = words(
+            "80cf000a 01020304 07000008 89abcdef 05060708 11122223 33344445 efba2a10 5d7f2c29 f9001122 33445566",
+        );
         let report = ExtendedReport { ssrc: 0x0102_0304, voip_metrics: vec![METRICS], ..Default::default() };
         assert_eq!(written(&report), bytes);
-        assert_eq!(read(&bytes), Ok(report));
-    }
-
-    #[test]
-    fn another_reader_finds_the_blocks() {
-        let report = ExtendedReport { ssrc: 7, voip_metrics: vec![METRICS; 2], ..Default::default() };
-        let bytes = written(&report);
-        let theirs = Xr::parse(&bytes).unwrap();
-        assert_eq!((theirs.sender_ssrc(), theirs.padding()), (7, None));
-        let blocks: Vec<_> =
-            theirs.block_iter().take(2).map(|block| (block.block_type(), block.length())).collect();
-        assert_eq!(blocks, [(7, 36), (7, 36)]);
+        assert_eq!(read(&bytes).as_ref(), Ok(&report));
+        let two = ExtendedReport { voip_metrics: vec![METRICS; 2], ..report };
+        assert_eq!(read(&written(&two)), Ok(two));
     }
 
     /// The end of the packet in `extended_report_test.go` of pion/rtcp, whose R factors and MOS are partly out of range.
@@ -484,21 +468,7 @@ mod tests {
     /// RFC 3611 §4.4 and §4.5, word by word; and the times of RFC 3550 §6.4.1, Figure 2, whose RTT is 6.125 s.
     #[test]
     fn the_rtt_of_a_receiver_is_that_of_the_figure() {
-        let words: [u32; 12] = [
-            0x80cf_000b,
-            9,
-            0x0400_0002,
-            0xb44d_b705,
-            0x2000_0000,
-            0x0500_0006,
-            7,
-            0xb705_2000,
-            0x0005_4000,
-            8,
-            0,
-            0,
-        ];
-        let bytes: Vec<_> = words.into_iter().flat_map(u32::to_be_bytes).collect();
+        let bytes = words("80cf000b 9 04000002 b44db705 20000000 05000006 7 b7052000 00054000 8 0 0");
         let answer = DelaySinceLast {
             ssrc: 7,
             last_reference: NtpShort::from_bits(0xb705_2000),

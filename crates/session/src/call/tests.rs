@@ -507,18 +507,6 @@ fn invalid_offers_are_not_sent() {
 
 proptest! {
     #[test]
-    fn any_datagram_is_handled(kind in 0_u8..=255, tail: Vec<u8>, host in 1_u8..4, is_ours: bool) {
-        let mut network = Network::new([None, None], offer(None));
-        network.run(at(200));
-        let mut bytes = if is_ours { vec![b'g', b'i', b'u', kind] } else { vec![kind] };
-        bytes.extend(tail);
-        network.listener.handle_datagram(network.now + AHEAD, address(host), &bytes, Ecn::NotEct);
-        network.caller.handle_datagram(network.now, address(host), &bytes, Ecn::NotEct);
-        network.run(at(300));
-        prop_assert_eq!(network.served.len(), 1);
-    }
-
-    #[test]
     fn any_message_is_handled(bits in prop::collection::vec((4_usize..256, 0_u8..8), 1..4)) {
         let mut network = Network::new([None, None], offer(Some(1000)));
         let mut chance = chances();

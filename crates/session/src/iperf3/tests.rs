@@ -93,9 +93,12 @@ fn exchange(client: &mut Client, server: &mut Server, step: usize) {
 }
 
 /// A length and a JSON text.
-fn message(value: &serde_json::Value) -> Vec<u8> {
-    let text = value.to_string();
+fn framed(text: &str) -> Vec<u8> {
     [&(text.len() as u32).to_be_bytes(), text.as_bytes()].concat()
+}
+
+fn message(value: &serde_json::Value) -> Vec<u8> {
+    framed(&value.to_string())
 }
 
 /// A server that has the cookie.
@@ -248,24 +251,18 @@ fn a_server_keeps_its_limits() {
         max_rate: Some(DataRate::from_bps(10_000_000)),
         ..ServerConfig::default()
     };
-    let ask = |fields: serde_json::Value| {
+    let ask = |parallel: u32, bandwidth: u32, bidirectional: bool| {
         let mut server = Server::new(NOW, config);
         server.handle_bytes(NOW, &[b'a'; 37]);
-        server.handle_bytes(NOW, &message(&fields));
-        server_events(&mut server).pop()
+        let asked = json!({"udp": true, "parallel": parallel, "bandwidth": bandwidth, "bidirectional": bidirectional});
+        server.handle_bytes(NOW, &message(&asked));
+        server_events(&mut server).pop().unwrap()
     };
-    let bandwidth = 5_000_000;
-    let ask_for = |parallel: u32, bidirectional: bool| {
-        ask(
-            json!({"udp": true, "parallel": parallel, "bandwidth": bandwidth, "bidirectional": bidirectional}),
-        )
-    };
-    assert!(matches!(ask_for(2, false), Some(ServerEvent::OpenStreams(_))));
-    assert!(matches!(ask_for(1, true), Some(ServerEvent::OpenStreams(_))));
-    assert!(matches!(ask_for(3, false), Some(ServerEvent::Ended(Err(ServerError::Rate { .. })))));
-    assert!(matches!(ask_for(2, true), Some(ServerEvent::Ended(Err(ServerError::Streams { .. })))));
-    let unlimited = ask(json!({"udp": true, "bandwidth": 0}));
-    assert!(matches!(unlimited, Some(ServerEvent::Ended(Err(ServerError::Rate { rate: None, .. })))));
+    assert!(matches!(ask(2, 5_000_000, false), ServerEvent::OpenStreams(_)));
+    assert!(matches!(ask(1, 5_000_000, true), ServerEvent::OpenStreams(_)));
+    assert!(matches!(ask(3, 5_000_000, false), ServerEvent::Ended(Err(ServerError::Rate { .. }))));
+    assert!(matches!(ask(2, 5_000_000, true), ServerEvent::Ended(Err(ServerError::Streams { .. }))));
+    assert!(matches!(ask(1, 0, false), ServerEvent::Ended(Err(ServerError::Rate { rate: None, .. }))));
 }
 
 #[test]
@@ -295,31 +292,28 @@ fn a_silent_client_does_not_hold_the_server() {
     server.handle_timeout(after(10));
     assert!(server_end(&mut server).to_string().contains("before its parameters"));
 
-    let running = |reverse: bool| {
+    let running = |asked: serde_json::Value| {
         let mut server = server_with_cookie();
-        server.handle_bytes(NOW, &message(&json!({"udp": true, "time": 2, "reverse": reverse})));
+        server.handle_bytes(NOW, &message(&asked));
         server.on_ready();
         server.on_streams_open(NOW);
-        server_events(&mut server);
+        assert_eq!(server_events(&mut server).len(), 2, "opened and running");
         server
     };
-    let mut receiving = running(false);
+    let mut receiving = running(json!({"udp": true, "time": 2}));
     receiving.on_data(after(3));
     receiving.handle_timeout(after(7));
     assert_eq!(server_events(&mut receiving), []);
     receiving.handle_timeout(after(8));
     assert!(server_end(&mut receiving).to_string().contains("for 5 s during the test"));
     // A kilobit a second of 1460 B is a datagram in 11.7 s.
-    let mut slow = server_with_cookie();
-    slow.handle_bytes(NOW, &message(&json!({"udp": true, "bandwidth": 1000})));
-    slow.on_ready();
-    slow.on_streams_open(NOW);
+    let mut slow = running(json!({"udp": true, "bandwidth": 1000}));
     slow.handle_timeout(after(35));
-    assert_eq!(server_events(&mut slow).len(), 2, "opened and running");
+    assert_eq!(server_events(&mut slow), []);
     slow.handle_timeout(after(36));
     assert!(matches!(server_end(&mut slow), ServerError::Silent { .. }));
     // Where the server sends, the announced time bounds the test: 2 s and 40 s.
-    let mut sending = running(true);
+    let mut sending = running(json!({"udp": true, "time": 2, "reverse": true}));
     sending.handle_timeout(after(41));
     assert_eq!(server_events(&mut sending), []);
     sending.handle_timeout(after(42));
@@ -369,13 +363,12 @@ fn hostile_results_are_bounded() {
         client_events(&mut client);
         client
     };
-    let streams = |count: usize| message(&json!({"streams": vec![json!({}); count]}));
-    let mut client = ending();
-    client.handle_bytes(NOW, &streams(257));
-    assert!(matches!(client_end(&mut client), ClientError::Results(_)));
-    let mut client = ending();
-    client.handle_bytes(NOW, &(256 * 1024 + 1_u32).to_be_bytes());
-    assert!(matches!(client_end(&mut client), ClientError::Results(_)));
+    let many = message(&json!({"streams": vec![json!({}); 257]}));
+    for bytes in [&many[..], &(256 * 1024 + 1_u32).to_be_bytes()] {
+        let mut client = ending();
+        client.handle_bytes(NOW, bytes);
+        assert!(matches!(client_end(&mut client), ClientError::Results(_)));
+    }
     // A number that makes no sense is nothing.
     let mut client = ending();
     let wild = json!({"id": 1, "bytes": -5, "jitter": -1, "packets": 1e300, "errors": "many"});
@@ -410,10 +403,8 @@ fn arrive(stream: &mut Incoming, origin_ns: u64, number: u64, wide: bool) {
 fn a_stream_is_measured_by_our_meter() {
     for wide in [false, true] {
         let mut stream = incoming(wide);
-        assert!(
-            !stream.on_datagram(Timestamp::ZERO, b"9876", None),
-            "a greeting is no datagram of the stream"
-        );
+        // A greeting is no datagram of the stream.
+        assert!(!stream.on_datagram(Timestamp::ZERO, b"9876", None));
         for number in (1..=100).filter(|number| *number != 50) {
             arrive(&mut stream, 77_000_000_000_000, number, wide);
         }
@@ -427,14 +418,9 @@ fn a_stream_is_measured_by_our_meter() {
         let reported = stream.outcome(1, TimeDelta::from_seconds(1));
         assert_eq!((reported.packets, reported.lost_packets, reported.bytes), (102, 3, 100 * 200));
     }
-}
-
-#[test]
-fn times_of_another_clock_give_relative_delays() {
+    // The time of another clock.
     let mut stream = incoming(true);
-    for number in 1..=10 {
-        arrive(&mut stream, 3_000_000_000, number, true);
-    }
+    (1..=10).for_each(|number| arrive(&mut stream, 3_000_000_000, number, true));
     let delay = stream.meter().unwrap().summary().delay.unwrap();
     assert_eq!(delay.basis, giusto_measure::DelayBasis::Relative);
 }
@@ -457,14 +443,9 @@ fn the_omitted_time_does_not_count() {
 #[derive(Debug, Clone)]
 enum Call {
     Bytes(Vec<u8>),
-    Json(String),
-    Close,
-    Timeout(u32),
-    Finish,
-    Ready,
-    StreamsOpen,
-    SetOutcome,
-    Data,
+    Wait(i64),
+    /// One of six others.
+    Other(u8),
 }
 
 fn any_call() -> impl Strategy<Value = Call> {
@@ -479,20 +460,11 @@ fn any_call() -> impl Strategy<Value = Call> {
     prop_oneof![
         4 => prop::collection::vec(states, 0..4).prop_map(Call::Bytes),
         1 => prop::collection::vec(any::<u8>(), 0..60).prop_map(Call::Bytes),
-        2 => texts.prop_map(|text| Call::Json(text.to_owned())),
+        2 => texts.prop_map(|text| Call::Bytes(framed(text))),
         1 => Just(Call::Bytes(vec![b'a'; 37])),
-        1 => Just(Call::Close),
-        1 => any::<u32>().prop_map(Call::Timeout),
-        1 => Just(Call::Finish),
-        1 => Just(Call::Ready),
-        1 => Just(Call::StreamsOpen),
-        1 => Just(Call::SetOutcome),
-        1 => Just(Call::Data),
+        1 => (0_i64..20_000).prop_map(Call::Wait),
+        6 => (0_u8..6).prop_map(Call::Other),
     ]
-}
-
-fn json_bytes(text: &str) -> Vec<u8> {
-    [&(text.len() as u32).to_be_bytes(), text.as_bytes()].concat()
 }
 
 proptest! {
@@ -506,24 +478,20 @@ proptest! {
                     client.handle_bytes(now, &bytes);
                     server.handle_bytes(now, &bytes);
                 }
-                Call::Json(text) => {
-                    client.handle_bytes(now, &json_bytes(&text));
-                    server.handle_bytes(now, &json_bytes(&text));
-                }
-                Call::Close => {
-                    client.handle_close();
-                    server.handle_close();
-                }
-                Call::Timeout(millis) => {
-                    now += TimeDelta::from_millis((millis % 20_000).into());
+                Call::Wait(millis) => {
+                    now += TimeDelta::from_millis(millis);
                     client.handle_timeout(now);
                     server.handle_timeout(now);
                 }
-                Call::Finish => client.finish(now, outcome(3)),
-                Call::Ready => server.on_ready(),
-                Call::StreamsOpen => server.on_streams_open(now),
-                Call::SetOutcome => server.set_outcome(now, &outcome(3)),
-                Call::Data => server.on_data(now),
+                Call::Other(0) => {
+                    client.handle_close();
+                    server.handle_close();
+                }
+                Call::Other(1) => client.finish(now, outcome(3)),
+                Call::Other(2) => server.on_ready(),
+                Call::Other(3) => server.on_streams_open(now),
+                Call::Other(4) => server.set_outcome(now, &outcome(3)),
+                Call::Other(_) => server.on_data(now),
             }
         }
         let ends = client_events(&mut client).iter().filter(|e| matches!(e, ClientEvent::Ended(_))).count();

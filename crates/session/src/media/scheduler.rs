@@ -124,28 +124,6 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_shared_by_weight_at_any_packet_size() {
-        assert_eq!(served(&[1.0, 1.0], &[1000, 1000], 10_000), [5000, 5000]);
-        assert_eq!(served(&[2.0, 1.0, 1.0], &[1000, 1000, 1000], 40_000), [20_000, 10_000, 10_000]);
-        let uneven = served(&[1.0, 1.0], &[100, 1500], 300_000);
-        assert!(uneven[0].abs_diff(uneven[1]) <= 1600, "{uneven:?}");
-    }
-
-    #[test]
-    fn a_single_stream_is_next_and_none_without_queues() {
-        let mut scheduler = Scheduler::new([1.0].into_iter());
-        assert_eq!(scheduler.next(), None);
-        scheduler.on_queued(0);
-        for _ in 0..10 {
-            assert_eq!(scheduler.next(), Some(0));
-            scheduler.on_sent(0, bytes(1000));
-        }
-        scheduler.on_empty(0);
-        assert_eq!(scheduler.next(), None);
-        assert_eq!(Scheduler::new(std::iter::empty()).next(), None);
-    }
-
-    #[test]
     fn idle_streams_gain_no_credit_and_keep_their_debt() {
         let mut scheduler = Scheduler::new([1.0, 1.0].into_iter());
         scheduler.on_queued(0);
@@ -175,21 +153,19 @@ mod tests {
         assert_eq!(served[1] / 1200, 4, "a part in 1024: {served:?}");
     }
 
+    /// A packet of this size is queued, or one leaves, or a queue is thrown away.
     #[derive(Debug, Clone)]
     enum Step {
-        /// Packets of these sizes are queued.
         Push(usize, u64),
-        /// One leaves.
         Send,
-        /// A queue is thrown away.
         Discard(usize),
     }
 
-    fn step(streams: usize) -> impl Strategy<Value = Step> {
+    fn step() -> impl Strategy<Value = Step> {
         prop_oneof![
-            5 => (0..streams, 1..=LARGEST).prop_map(|(stream, size)| Step::Push(stream, size)),
+            5 => (0_usize..8, 1..=LARGEST).prop_map(|(stream, size)| Step::Push(stream, size)),
             5 => Just(Step::Send),
-            1 => (0..streams).prop_map(Step::Discard),
+            1 => (0_usize..8).prop_map(Step::Discard),
         ]
     }
 
@@ -199,7 +175,7 @@ mod tests {
         #[test]
         fn the_wait_of_a_packet_is_bounded_by_its_weight(
             weights in prop::collection::vec(1_u32..50, 1..8),
-            steps in prop::collection::vec(step(8), 1..600),
+            steps in prop::collection::vec(step(), 1..600),
         ) {
             let count = weights.len();
             let mut scheduler = Scheduler::new(weights.iter().map(|&weight| f64::from(weight)));

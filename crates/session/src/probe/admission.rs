@@ -137,21 +137,6 @@ mod tests {
     }
 
     #[test]
-    fn size_and_lifetime_end_a_stream() {
-        let limits = StreamLimits {
-            rate: None,
-            size: Some(DataSize::from_bytes(1000)),
-            lifetime: Some(TimeDelta::from_seconds(2)),
-        };
-        let mut usage = Usage::new(at(1000));
-        usage.add(at(1000), DataSize::from_bytes(1000));
-        assert_eq!(usage.exceeded(at(2_999), &limits), None);
-        assert_eq!(usage.exceeded(at(3_000), &limits), Some(StreamLimit::Lifetime));
-        usage.add(at(1_000), DataSize::from_bytes(1));
-        assert_eq!(usage.exceeded(at(1_000), &limits), Some(StreamLimit::Size));
-    }
-
-    #[test]
     fn a_slot_is_needed_at_a_tenth_of_the_announced_rate() {
         let needed = |bytes_per_s: u64, until_ms: u64, now_ms: u64| {
             let mut usage = Usage::new(at(0));

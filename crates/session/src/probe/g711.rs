@@ -70,79 +70,27 @@ mod tests {
         if plain & POSITIVE == 0 { -value } else { value }
     }
 
-    /// Sample, µ-law code, A-law code: from `lin2ulaw` and `lin2alaw` of Python 3.11's `audioop`, which
+    /// Samples, µ-law codes, A-law codes: from `lin2ulaw` and `lin2alaw` of Python 3.11's `audioop`, which
     /// agrees with these functions for every A-law sample and every positive µ-law sample. It rounds negative
     /// µ-law samples away from zero before encoding, so the table contains only samples for which both
     /// roundings agree.
-    const VECTORS: &[(i16, u8, u8)] = &[
-        (-32768, 0x00, 0x2a),
-        (-32124, 0x00, 0x2a),
-        (-20000, 0x0c, 0x26),
-        (-12345, 0x17, 0x3d),
-        (-8159, 0x1f, 0x0a),
-        (-4096, 0x2f, 0x1a),
-        (-1004, 0x4e, 0x7a),
-        (-1000, 0x4e, 0x7a),
-        (-528, 0x5b, 0x75),
-        (-8, 0x7e, 0x55),
-        (0, 0xff, 0xd5),
-        (1, 0xff, 0xd5),
-        (3, 0xff, 0xd5),
-        (4, 0xfe, 0xd5),
-        (7, 0xfe, 0xd5),
-        (8, 0xfe, 0xd5),
-        (15, 0xfd, 0xd5),
-        (16, 0xfd, 0xd4),
-        (100, 0xf2, 0xd3),
-        (131, 0xef, 0xdd),
-        (132, 0xef, 0xdd),
-        (1000, 0xce, 0xfa),
-        (1004, 0xce, 0xfa),
-        (4095, 0xaf, 0x9a),
-        (4096, 0xaf, 0x85),
-        (8159, 0x9f, 0x8a),
-        (12345, 0x97, 0xbd),
-        (20000, 0x8c, 0xa6),
-        (32123, 0x80, 0xaa),
-        (32635, 0x80, 0xaa),
-        (32767, 0x80, 0xaa),
+    const SAMPLES: [i16; 31] = [
+        -32768, -32124, -20000, -12345, -8159, -4096, -1004, -1000, -528, -8, 0, 1, 3, 4, 7, 8, 15, 16, 100,
+        131, 132, 1000, 1004, 4095, 4096, 8159, 12345, 20000, 32123, 32635, 32767,
     ];
-
-    /// Code, µ-law sample, A-law sample: from `ulaw2lin` and `alaw2lin` of the same.
-    const DECODED: &[(u8, i16, i16)] = &[
-        (0x00, -32124, -5504),
-        (0x11, -15484, -2624),
-        (0x22, -7420, -24064),
-        (0x33, -3516, -11520),
-        (0x44, -1628, -280),
-        (0x55, -716, -8),
-        (0x66, -276, -1248),
-        (0x77, -64, -592),
-        (0x88, 23932, 7552),
-        (0x99, 11388, 3648),
-        (0xaa, 5372, 32256),
-        (0xbb, 2492, 15616),
-        (0xcc, 1116, 408),
-        (0xdd, 460, 136),
-        (0xee, 148, 1760),
-        (0xff, 0, 848),
-        (0x2a, -5372, -32256),
-        (0x55, -716, -8),
-        (0x7f, 0, -848),
-        (0x80, 32124, 5504),
-        (0xaa, 5372, 32256),
-        (0xd5, 716, 8),
+    const ULAW: [u8; 31] = [
+        0x00, 0x00, 0x0c, 0x17, 0x1f, 0x2f, 0x4e, 0x4e, 0x5b, 0x7e, 0xff, 0xff, 0xff, 0xfe, 0xfe, 0xfe, 0xfd,
+        0xfd, 0xf2, 0xef, 0xef, 0xce, 0xce, 0xaf, 0xaf, 0x9f, 0x97, 0x8c, 0x80, 0x80, 0x80,
+    ];
+    const ALAW: [u8; 31] = [
+        0x2a, 0x2a, 0x26, 0x3d, 0x0a, 0x1a, 0x7a, 0x7a, 0x75, 0x55, 0xd5, 0xd5, 0xd5, 0xd5, 0xd5, 0xd5, 0xd5,
+        0xd4, 0xd3, 0xdd, 0xdd, 0xfa, 0xfa, 0x9a, 0x85, 0x8a, 0xbd, 0xa6, 0xaa, 0xaa, 0xaa,
     ];
 
     #[test]
     fn codes_match_an_independent_implementation() {
-        for &(sample, ulaw, alaw) in VECTORS {
-            assert_eq!((encode_ulaw(sample), encode_alaw(sample)), (ulaw, alaw), "{sample}");
-        }
-        for &(code, ulaw, alaw) in DECODED {
-            assert_eq!((decode_ulaw(code), decode_alaw(code)), (ulaw, alaw), "{code:#x}");
-        }
-        // All 256 codes, as sums weighted by position.
+        assert_eq!((SAMPLES.map(encode_ulaw), SAMPLES.map(encode_alaw)), (ULAW, ALAW));
+        // What `ulaw2lin` and `alaw2lin` make of all 256 codes, as sums weighted by position.
         let sum =
             |decode: fn(u8) -> i16| (0..=u8::MAX).map(|c| i64::from(decode(c)) * i64::from(c)).sum::<i64>();
         assert_eq!((sum(decode_ulaw), sum(decode_alaw)), (98_107_392, 100_139_008));
@@ -183,13 +131,5 @@ mod tests {
             let same = if code == 0x7f { 0xff } else { code };
             assert_eq!(encode_ulaw(decode_ulaw(code)), same);
         }
-    }
-
-    #[test]
-    fn loud_samples_are_clipped() {
-        assert_eq!((encode_ulaw(i16::MAX), encode_ulaw(i16::MIN)), (0x80, 0x00));
-        assert_eq!((encode_alaw(i16::MAX), encode_alaw(i16::MIN)), (0xaa, 0x2a));
-        assert_eq!((decode_ulaw(0x00), decode_alaw(0x2a)), (-32124, -32256));
-        assert_eq!((encode_ulaw(0), encode_alaw(0)), (0xff, 0xd5));
     }
 }

@@ -373,9 +373,16 @@ mod tests {
         voice::StreamStart,
     };
 
+    fn limits() -> SizeLimits {
+        SizeLimits::new(DataSize::from_bytes(40), DataSize::from_bytes(1472)).unwrap()
+    }
+
     fn sizes(text: &str) -> SizeSource {
-        let limits = SizeLimits::new(DataSize::from_bytes(40), DataSize::from_bytes(1472)).unwrap();
-        SizeSource::new(text.parse().unwrap(), limits)
+        SizeSource::new(text.parse().unwrap(), limits())
+    }
+
+    fn outgoing(sizes: SizeSource) -> Outgoing {
+        Outgoing::new(Content::Giusto { token: StreamToken(7), key: None, sizes }, 1)
     }
 
     fn at(nanos: u64) -> Timestamp {
@@ -384,8 +391,7 @@ mod tests {
 
     #[test]
     fn datagrams_contain_a_count_and_both_times() {
-        let mut outgoing =
-            Outgoing::new(Content::Giusto { token: StreamToken(7), key: None, sizes: sizes("200") }, 1);
+        let mut outgoing = outgoing(sizes("200"));
         outgoing.fill(at(10), at(5), 3);
         let filled = outgoing.fill(at(30), at(25), 2);
         let headers: Vec<_> = filled.bytes.chunks(200).map(|d| DataHeader::parse(d).unwrap()).collect();
@@ -400,10 +406,8 @@ mod tests {
     #[test]
     fn the_bytes_of_a_file_follow_the_header() {
         let content = PayloadContent::pieces("f", *b"abcde", 2).unwrap();
-        let limits = SizeLimits::new(DataSize::from_bytes(40), DataSize::from_bytes(1472)).unwrap();
-        let sizes = SizeSource::new(PayloadSizes::Trace(content.sizes(40)), limits);
-        let mut outgoing = Outgoing::new(Content::Giusto { token: StreamToken(7), key: None, sizes }, 1)
-            .with_payload(Some(content));
+        let sizes = SizeSource::new(PayloadSizes::Trace(content.sizes(40)), limits());
+        let mut outgoing = outgoing(sizes).with_payload(Some(content));
         let filled = outgoing.fill(at(1), at(0), 4);
         let sizes: Vec<usize> = filled.sizes().collect();
         assert_eq!(sizes, [42, 42, 41, 42]);
@@ -419,10 +423,7 @@ mod tests {
 
     #[test]
     fn drawn_sizes_divide_the_buffer() {
-        let mut outgoing = Outgoing::new(
-            Content::Giusto { token: StreamToken(7), key: None, sizes: sizes("uniform:40-1472") },
-            1,
-        );
+        let mut outgoing = outgoing(sizes("uniform:40-1472"));
         for _ in 0..50 {
             let filled = outgoing.fill(at(1), at(0), 4);
             let mut rest = filled.bytes;
@@ -448,8 +449,8 @@ mod tests {
     #[test]
     fn voice_is_valid_rtp_of_its_codec() {
         let format = VoiceFormat::new(VoiceProfile::G711Ulaw);
-        let mut outgoing =
-            Outgoing::new(Content::Voice(Box::new(VoiceSource::new(format, StreamStart::default()))), 1);
+        let source = VoiceSource::new(format, StreamStart::default());
+        let mut outgoing = Outgoing::new(Content::Voice(Box::new(source)), 1);
         let filled = outgoing.fill(at(0), at(0), 1);
         let (header, payload) = RtpHeader::parse(filled.bytes).unwrap();
         assert_eq!((header.payload_type, payload.len()), (0, 160));

@@ -358,12 +358,10 @@ impl Message {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use giusto_pace::HeaderLayer;
     use giusto_rtp::voice::VoiceProfile;
     use giusto_units::{DataSize, TimeDelta};
-    use proptest::prelude::*;
-
-    use super::*;
 
     #[test]
     fn the_data_header_has_the_documented_layout() {
@@ -378,6 +376,8 @@ mod tests {
         assert_eq!(&datagram[..8], b"giu\x30\x01\x02\x03\x04");
         assert_eq!(datagram[12..20], [0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18]);
         assert_eq!(datagram[28..36], [0x31, 0x32, 0x33, 0x34, 0x35, 0x36, 0x37, 0x38]);
+        // CRC-32C (RFC 3720 §B.4), computed bit by bit with Python.
+        assert_eq!(datagram[36..40], [0xda, 0x16, 0x2c, 0xec]);
         assert_eq!(datagram[40], 0xEE);
         assert_eq!(DataHeader::parse(&datagram), Ok(header));
         for bit in 32..DATA_HEADER_BYTES * 8 {
@@ -389,17 +389,6 @@ mod tests {
             assert!(DataHeader::parse(&datagram[..cut]).is_err(), "{cut} bytes were taken");
         }
         assert!(!header.write(&mut datagram[..DATA_HEADER_BYTES - 1]));
-    }
-
-    #[test]
-    fn the_checksum_is_that_of_rfc_3720_and_rfc_9260() {
-        // RFC 3720 §B.4: 32 bytes of zeros, of ones, and counting up; the bytes there are in the order of iSCSI.
-        let counting: Vec<u8> = (0..32).collect();
-        for (bytes, expected) in
-            [(&[0; 32][..], 0x8A91_36AA), (&[0xFF; 32], 0x62A8_AB43), (&counting, 0x46DD_794E)]
-        {
-            assert_eq!(crc32c::crc32c(bytes), expected);
-        }
     }
 
     #[test]
@@ -418,14 +407,8 @@ mod tests {
     fn reports_with_fewer_and_with_more_fields_are_read() {
         let stream = giusto_measure::StreamMeter::new(&giusto_measure::MeterConfig::default()).summary();
         let report = |stamps| {
-            let report = Report {
-                number: 1,
-                last: None,
-                summary: stream.clone(),
-                voice: None,
-                cpu_ratio: Some(0.5),
-                stamps,
-            };
+            let (summary, cpu_ratio) = (stream.clone(), Some(0.5));
+            let report = Report { number: 1, last: None, summary, voice: None, cpu_ratio, stamps };
             Message::Report { token: StreamToken(9), report: Box::new(report) }
         };
         let checked = |mut bytes: Vec<u8>| {
@@ -448,13 +431,9 @@ mod tests {
 
     #[test]
     fn what_is_not_ours_is_told_apart() {
-        assert_eq!(kind(b"\x80\x00rtp"), Err(WireError::Foreign));
-        assert_eq!(kind(b""), Err(WireError::Foreign));
+        assert_eq!([kind(b"\x80\x00rtp"), kind(b"")], [Err(WireError::Foreign); 2]);
         assert_eq!(kind(b"giu\x20"), Err(WireError::Version(2)));
         assert_eq!(kind(b"giu\x3f"), Err(WireError::Malformed));
-        assert_eq!(kind(b"giu\x31"), Ok(Kind::Control));
-        assert_eq!(kind(b"giu\x32"), Ok(Kind::SealedData));
-        assert_eq!(kind(b"giu\x33"), Ok(Kind::SealedControl));
     }
 
     #[test]
@@ -473,41 +452,22 @@ mod tests {
         for answer in answers {
             assert!(answer.encode(0).len() < OPENING_BYTES, "{answer:?}");
         }
+        let keeping = TimeKeeping::Strategy(giusto_pace::Strategy::Unpaced);
+        let size = Some(DataSize::from_bytes(u64::MAX));
         let request = StreamRequest {
             format: StreamFormat::Rtp { clock_rate_hz: u32::MAX, voice: Some(VoiceProfile::Opus) },
             rate_bps: Some(u64::MAX),
             layer: HeaderLayer::Ethernet,
-            size: Some(DataSize::from_bytes(u64::MAX)),
+            size,
             gap: Some(TimeDelta::MAX),
             packets: Some(u64::MAX),
             ssrc: Some(u32::MAX),
-            pacing: PacingNote {
-                keeping: TimeKeeping::Strategy(giusto_pace::Strategy::Unpaced),
-                packets_per_cycle: u32::MAX,
-                period: Some(TimeDelta::MAX),
-            },
-            reverse: Some(ReverseLimits {
-                duration: Some(TimeDelta::MAX),
-                payload: Some(DataSize::from_bytes(u64::MAX)),
-            }),
+            pacing: PacingNote { keeping, packets_per_cycle: u32::MAX, period: Some(TimeDelta::MAX) },
+            reverse: Some(ReverseLimits { duration: Some(TimeDelta::MAX), payload: size }),
             clock,
         };
         let open = Message::Open { nonce: u64::MAX, cookie, request };
         assert_eq!(open.encode(OPENING_BYTES).len(), OPENING_BYTES, "padding leaves no trace of the content");
         assert_eq!(Message::decode(&open.encode(OPENING_BYTES)), Ok(open));
-    }
-
-    proptest! {
-        #[test]
-        fn any_bytes_are_parsed_without_panic(kind in 0_u8..=255, tail: Vec<u8>) {
-            let mut datagram = vec![b'g', b'i', b'u', kind];
-            datagram.extend(tail);
-            let _ = DataHeader::parse(&datagram);
-            if let Ok(message) = Message::decode(&datagram) {
-                // A decoded message can be encoded again.
-                let again = message.encode(0);
-                prop_assert!(again.len() <= MAX_MESSAGE_BYTES + 16);
-            }
-        }
     }
 }

@@ -130,10 +130,8 @@ fn a_stateless_reflector_gives_no_direction() {
     let mut path = Path::plain(config);
     assert_eq!(path.run(".f.b..D."), losses(None, None, 2));
     assert_eq!(path.answers.stateful(), None);
-    assert_eq!(
-        path.answers.counters(),
-        AnswerCounters { answered: 6, duplicates: 1, ..AnswerCounters::default() }
-    );
+    let expected = AnswerCounters { answered: 6, duplicates: 1, ..AnswerCounters::default() };
+    assert_eq!(path.answers.counters(), expected);
 }
 
 #[test]
@@ -221,19 +219,5 @@ fn made_up_and_repeated_answers_do_not_count() {
             path.answers.counters();
         assert_eq!((answered, duplicates, malformed), (1, 1, 2));
         assert_eq!((forged, unmatched), if keys.is_some() { (1, 0) } else { (0, 1) });
-    }
-}
-
-proptest::proptest! {
-    #[test]
-    fn any_bytes_are_handled(datagrams in proptest::collection::vec(proptest::collection::vec(proptest::num::u8::ANY, 0..130), 0..20)) {
-        let mut path = Path::plain(ReflectorConfig::default());
-        path.run("..");
-        for bytes in &datagrams {
-            path.receive(bytes);
-        }
-        let AnswerCounters { answered, malformed, unmatched, .. } = path.answers.counters();
-        proptest::prop_assert_eq!((answered, malformed + unmatched), (2, datagrams.len() as u64));
-        proptest::prop_assert_eq!(path.answers.losses(2), losses(Some(0), Some(0), 0));
     }
 }

@@ -42,17 +42,15 @@ fn keys(digit: &str) -> KeyRing {
     KeyRing::parse(&format!("1 {}", digit.repeat(32))).unwrap()
 }
 
+fn arrived(ms: u64, port: u16, bytes: &[u8]) -> Arrived<'_> {
+    let from = SocketAddr::from(([192, 0, 2, 1], port));
+    Arrived { from, bytes, at: wall(ms * 1_000), ttl: Some(61), traffic_class: Some(46 << 2) }
+}
+
 /// Lets `bytes` arrive `ms` after the start from this port; the answer leaves 0.5 ms later.
 fn ask(reflector: &mut Reflector, ms: u64, port: u16, bytes: &[u8]) -> Option<Vec<u8>> {
-    let arrived = Arrived {
-        from: SocketAddr::from(([192, 0, 2, 1], port)),
-        bytes,
-        at: wall(ms * 1_000),
-        ttl: Some(61),
-        traffic_class: Some(46 << 2),
-    };
     let now = Timestamp::from_nanos(ms * 1_000_000);
-    let answer = reflector.reflect(now, wall(ms * 1_000 + 500), &arrived)?;
+    let answer = reflector.reflect(now, wall(ms * 1_000 + 500), &arrived(ms, port, bytes))?;
     assert_eq!(answer.bytes.len(), bytes.len());
     Some(answer.bytes.to_vec())
 }
@@ -263,14 +261,7 @@ fn an_answer_has_the_dscp_asked_for_or_the_configured_one() {
     let mut reflector = reflector(ReflectorConfig { dscp: 10, ..ReflectorConfig::default() });
     let mut dscp = |class: &[u8]| {
         let bytes = [&plain(0, 44)[..], class].concat();
-        let arrived = Arrived {
-            from: SocketAddr::from(([192, 0, 2, 1], 7)),
-            bytes: &bytes,
-            at: wall(0),
-            ttl: None,
-            traffic_class: Some(46 << 2 | 1),
-        };
-        reflector.reflect(Timestamp::ZERO, wall(1), &arrived).unwrap().dscp
+        reflector.reflect(Timestamp::ZERO, wall(1), &arrived(0, 7, &bytes)).unwrap().dscp
     };
     assert_eq!(dscp(&[]), 10);
     assert_eq!(dscp(&[0x80, 4, 0, 4, 20 << 2, 0, 0, 0]), 20);

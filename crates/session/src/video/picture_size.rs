@@ -191,7 +191,15 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::video::{Clip, VideoCodec, av1::av1_dimensions, dimensions};
+    use crate::{
+        testing::Film,
+        video::{
+            Clip, VideoCodec,
+            av1::{Sequence, av1_dimensions},
+            dimensions,
+            references::is_droppable,
+        },
+    };
 
     /// What ffprobe says of a file.
     fn probed(path: &str) -> Option<(u16, u16)> {
@@ -212,62 +220,20 @@ mod tests {
         assert_eq!(h264_dimensions(&std::fs::read(tiny).unwrap()), Some(expected));
 
         // Sizes that are no multiples of 16, with and without fields, and all chroma formats.
-        let path =
-            std::env::temp_dir().join(format!("giusto-{}.h264", std::process::id())).display().to_string();
-        for (size, format, more) in [
-            ("150x98", "yuv420p", &[][..]),
-            ("1920x1080", "yuv420p", &[]),
-            ("66x50", "yuv422p", &[]),
-            ("35x37", "yuv444p", &[]),
-            ("35x37", "gray", &[]),
-            ("150x98", "yuv420p", &["-profile:v", "baseline"]),
-            ("150x100", "yuv420p", &["-x264-params", "interlaced=1"]),
-            ("64x64", "yuv420p", &["-x264-params", "cqm=jvt"]),
+        for (size, arguments) in [
+            ("150x98", "-pix_fmt yuv420p"),
+            ("1920x1080", "-pix_fmt yuv420p"),
+            ("66x50", "-pix_fmt yuv422p"),
+            ("35x37", "-pix_fmt yuv444p"),
+            ("35x37", "-pix_fmt gray"),
+            ("150x98", "-pix_fmt yuv420p -profile:v baseline"),
+            ("150x100", "-pix_fmt yuv420p -x264-params interlaced=1"),
+            ("64x64", "-pix_fmt yuv420p -x264-params cqm=jvt"),
         ] {
-            let source = format!("testsrc=size={size}:rate=5");
-            let mut command = Command::new("ffmpeg");
-            command.args(["-v", "error", "-y", "-f", "lavfi", "-i", &source, "-frames:v", "1"]);
-            command.args(["-pix_fmt", format, "-c:v", "libx264"]).args(more).arg(&path);
-            if !command.status().is_ok_and(|status| status.success()) {
-                eprintln!("SKIPPED picture_size: ffmpeg has no libx264");
-                return;
-            }
-            let Some(expected) = probed(&path) else { return };
-            let read = h264_dimensions(&std::fs::read(&path).unwrap());
-            assert_eq!(read, Some(expected), "{size} {format} {more:?}");
+            let arguments = format!("-frames:v 1 {arguments}");
+            let Some(film) = Film::encoded(".h264", size, "libx264", &arguments) else { return };
+            assert_eq!(h264_dimensions(&film.bytes()), probed(&film.0), "{size} {arguments}");
         }
-        std::fs::remove_file(&path).unwrap();
-    }
-
-    /// A film of one key frame and others, as this encoder of ffmpeg makes it; `None` without one.
-    fn encoded(codec: &str, size: &str, format: &str) -> Option<(Vec<u8>, (u16, u16))> {
-        let path = std::env::temp_dir()
-            .join(format!("giusto-{codec}-{}.ivf", std::process::id()))
-            .display()
-            .to_string();
-        let source = format!("testsrc=size={size}:rate=5");
-        let mut command = Command::new("ffmpeg");
-        command.args([
-            "-v",
-            "error",
-            "-y",
-            "-f",
-            "lavfi",
-            "-i",
-            &source,
-            "-frames:v",
-            "3",
-            "-pix_fmt",
-            format,
-        ]);
-        command.args(["-c:v", codec, "-cpu-used", "8", "-strict", "-2", &path]);
-        if !command.status().is_ok_and(|status| status.success()) {
-            eprintln!("SKIPPED picture_size: ffmpeg has no {codec}");
-            return None;
-        }
-        let found = (std::fs::read(&path).unwrap(), probed(&path)?);
-        std::fs::remove_file(&path).unwrap();
-        Some(found)
     }
 
     #[test]
@@ -278,8 +244,10 @@ mod tests {
             ("libvpx-vp9", VideoCodec::Vp9, "66x50", "yuv420p10le"),
             ("libaom-av1", VideoCodec::Av1, "150x98", "yuv420p"),
         ] {
-            let Some((film, expected)) = encoded(codec, size, format) else { continue };
-            let clip = Clip::parse(&film, TimeDelta::from_millis(200)).unwrap();
+            let arguments = format!("-frames:v 3 -pix_fmt {format} -cpu-used 8 -strict -2");
+            let Some(film) = Film::encoded(".ivf", size, codec, &arguments) else { continue };
+            let Some(expected) = probed(&film.0) else { return };
+            let clip = Clip::parse(&film.bytes(), TimeDelta::from_millis(200)).unwrap();
             let keys: Vec<bool> = clip.frames().iter().map(|frame| frame.key).collect();
             assert_eq!((clip.codec(), &keys[..]), (of, &[true, false, false][..]), "{codec} {size}");
             let sizes = clip.frames().iter().map(|frame| dimensions(of, &frame.payload.to_vec()));
@@ -299,6 +267,9 @@ mod tests {
             vp9_dimensions(&bytes);
             bytes.splice(0..4, [0x0a, 40]);
             av1_dimensions(&bytes);
+            for codec in VideoCodec::ALL {
+                is_droppable(codec, &bytes, Sequence::of(&bytes).as_ref());
+            }
         }
     }
 }

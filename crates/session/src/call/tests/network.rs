@@ -13,7 +13,7 @@ use crate::{
 pub(super) const MILLI: TimeDelta = TimeDelta::from_millis(1);
 
 /// An RTP packet each 10 ms until it is stopped; counts what arrives.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Ticks {
     pub(super) sources: u32,
     pub(super) next: Option<Timestamp>,
@@ -30,20 +30,7 @@ pub(super) struct Ticks {
 
 impl Ticks {
     pub(super) fn new(sources: u32, sends: bool) -> Self {
-        let next = sends.then_some(Timestamp::ZERO);
-        let received = Vec::new();
-        Self {
-            sources,
-            next,
-            sent: 0,
-            unsent: 0,
-            received,
-            stopped: false,
-            queued: None,
-            closed: false,
-            routes: 0,
-            correction: None,
-        }
+        Self { sources, next: sends.then_some(Timestamp::ZERO), ..Self::default() }
     }
 }
 

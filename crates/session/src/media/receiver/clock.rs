@@ -222,9 +222,8 @@ mod tests {
                     let mut sent = report(ms);
                     if ms == 5000 && wrong >= 32 {
                         let bit = wrong - 32;
-                        sent.time = NtpTimestamp::from_bits(
-                            sent.time.to_bits() ^ 1_u64.checked_shl(bit).unwrap_or(0),
-                        );
+                        let changed = 1_u64.checked_shl(bit).unwrap_or(0);
+                        sent.time = NtpTimestamp::from_bits(sent.time.to_bits() ^ changed);
                         sent.rtp_timestamp ^= bit.checked_sub(64).map_or(0, |bit| 1 << bit);
                     }
                     clock.on_report(at(ms + 30), &sent);

@@ -398,19 +398,9 @@ mod tests {
         assert_eq!((begins(&mut read, &packed(&mandatory(1, 60))), read.layers()), (None, None));
         assert_eq!(begins(&mut read, &l2t2()), Some(true));
         assert_eq!(read.layers(), Some((2, 2)));
-        for (start, template, expected) in [
-            (0, 60, Some(false)),
-            (1, 61, Some(true)),
-            (1, 62, Some(false)),
-            (1, 0, Some(false)),
-            (1, 1, None),
-        ] {
-            assert_eq!(
-                begins(&mut read, &packed(&mandatory(start, template))),
-                expected,
-                "{start} {template}"
-            );
-        }
+        let found = [(0, 60), (1, 61), (1, 62), (1, 0), (1, 1)]
+            .map(|(start, template)| begins(&mut read, &packed(&mandatory(start, template))));
+        assert_eq!(found, [Some(false), Some(true), Some(false), Some(false), None]);
         // Differences of the frame itself, after the flags, say nothing about layers.
         let custom = [&mandatory(1, 61)[..], &[(0b0_0010, 5), (1, 2), (3, 4), (0, 2)]].concat();
         assert_eq!(begins(&mut read, &packed(&custom)), Some(true));
@@ -461,8 +451,10 @@ mod tests {
         packed(&fields)
     }
 
-    /// The templates of L1T3 for the frames after the key frame: T2, T1, T2, T0, and so on.
-    const CYCLE: [u32; 4] = [3, 2, 4, 1];
+    /// A frame of L1T3 after the key frame, in one packet: the templates are those of T2, T1, T2, T0, and so on.
+    fn later(number: u32) -> Vec<u8> {
+        packed(&frame([1, 3, 2, 4][number as usize % 4], number & 0xffff))
+    }
 
     /// Frames and broken frames of each decode target, and the frames whose first packet showed that they are of no use, where these numbers
     /// do not arrive.
@@ -470,21 +462,13 @@ mod tests {
         let mut read = Dependencies::default();
         let mut known = Vec::new();
         let mut arrive = |read: &mut Dependencies, number: u32| {
-            let descriptor = if number == 0 || number == 16 {
-                l1t3(number)
-            } else {
-                packed(&frame(CYCLE[(number as usize + 3) % 4], number))
-            };
+            let descriptor = if number == 0 || number == 16 { l1t3(number) } else { later(number) };
             if read.on_packet(u64::from(number), &descriptor).is_some_and(|begin| begin.is_broken) {
                 known.push(number);
             }
         };
         (0..20).filter(|number| !lost.contains(number)).for_each(|number| arrive(&mut read, number));
-        if repaired_last {
-            for &number in lost {
-                arrive(&mut read, number);
-            }
-        }
+        lost.iter().filter(|_| repaired_last).for_each(|number| arrive(&mut read, *number));
         let targets = read.targets();
         let layers: Vec<u8> = targets.iter().map(|target| target.temporal_layer).collect();
         assert_eq!(layers, [0, 1, 2]);
@@ -532,16 +516,15 @@ mod tests {
         for (packet, end) in [(1, 0), (2, 1)] {
             assert_eq!(read.on_packet(packet, &packed(&[(0, 1), (end, 1), (0, 6), (0, 16)])), None);
         }
-        let one = |number: u32| packed(&frame(CYCLE[(number as usize + 3) % 4], number));
         for number in 1..5 {
-            assert_eq!(read.on_packet(u64::from(number) + 2, &one(number)), None);
+            assert_eq!(read.on_packet(u64::from(number) + 2, &later(number)), None);
         }
         let mut key = l1t3(0);
         // It is not the end of its frame.
         key[0] &= 0b1011_1111;
         assert_eq!(read.on_packet(0, &key), Some(Begin { begins_unit: true, is_broken: false }));
         for number in 5..8 {
-            assert!(!read.on_packet(u64::from(number) + 2, &one(number)).unwrap().is_broken, "{number}");
+            assert!(!read.on_packet(u64::from(number) + 2, &later(number)).unwrap().is_broken, "{number}");
         }
         let counts: Vec<_> =
             read.targets().iter().map(|target| (target.frames, target.broken_frames)).collect();
@@ -552,13 +535,9 @@ mod tests {
     fn frames_of_long_ago_stay_counted() {
         let mut read = Dependencies::default();
         for number in 0..70_000_u32 {
-            let descriptor = if number == 0 {
-                l1t3(0)
-            } else {
-                packed(&frame(CYCLE[(number as usize + 3) % 4], number & 0xffff))
-            };
             // A frame of the lowest layer is missing at 60,000.
             if number != 60_000 {
+                let descriptor = if number == 0 { l1t3(0) } else { later(number) };
                 read.on_packet(u64::from(number), &descriptor).unwrap();
             }
         }

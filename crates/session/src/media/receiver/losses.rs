@@ -405,11 +405,13 @@ mod tests {
     use super::*;
     use crate::testing::at;
 
+    fn arrive(losses: &mut Losses, ms: u64, number: u64) -> bool {
+        losses.on_packet(at(ms), number, || at(ms + 400), Requests::On)
+    }
+
     #[test]
     fn late_packets_lengthen_the_wait_for_reordered_ones() {
         let mut losses = Losses::default();
-        let arrive =
-            |losses: &mut Losses, ms, number| losses.on_packet(at(ms), number, || at(ms + 400), Requests::On);
         // Number 1 comes 40 ms after number 2: it is requested after 10 ms, in vain.
         assert!(arrive(&mut losses, 0, 0) && arrive(&mut losses, 0, 2));
         assert_eq!(losses.due(), Some(at(10)));
@@ -433,8 +435,6 @@ mod tests {
     fn an_rtt_of_several_requests_is_only_a_bound() {
         let mut losses = Losses::default();
         let mut wanted = Vec::new();
-        let arrive =
-            |losses: &mut Losses, ms, number| losses.on_packet(at(ms), number, || at(ms + 400), Requests::On);
         // The RTT is 60 ms; the first request is lost.
         assert!(arrive(&mut losses, 0, 0) && arrive(&mut losses, 0, 2));
         losses.handle_timeout(at(10), Requests::On, &mut wanted);

@@ -1,18 +1,29 @@
 use giusto_congestion::FeedbackKind;
 use giusto_rtp::{
-    AbsSendTime, ExtensionForm, ExtensionWriter, NtpTimestamp, TransportSequence,
-    rtcp::{Bye, Packets, ReportBlock, SenderReport, TransportFeedbackUnwrapper},
+    AbsSendTime, ExtensionForm, ExtensionWriter, NtpTimestamp,
+    rtcp::{Bye, Packets, ReportBlock, SenderReport, TransportFeedback, TransportFeedbackUnwrapper},
 };
 
 use super::*;
 use crate::{
     media::{
+        event::FrameArrival,
         extensions::{ABS_SEND_TIME_ID, ExtensionIds, TRANSPORT_SEQUENCE_ID},
         format::PayloadFormat,
         repair_settings::RepairConfig,
     },
     testing::at,
 };
+
+/// The packets of one kind in datagrams.
+macro_rules! only {
+    ($kind:ident, $datagrams:expr) => {
+        $datagrams.into_iter().flatten().filter_map(|packet| match packet {
+            Packet::$kind(found) => Some(found),
+            _ => None,
+        })
+    };
+}
 
 mod acknowledged;
 mod congestion;
@@ -30,6 +41,29 @@ pub(super) fn receiver(feedback: FeedbackKind) -> MediaReceiver {
     MediaReceiver::new(MediaReceiverConfig::new(1, "receiver", feedback)).unwrap()
 }
 
+/// Reports on these payloads, and requests repairs.
+pub(super) fn repairing(
+    payloads: Vec<PayloadFormat>,
+    nack: bool,
+    key_frames: KeyFrameRequest,
+) -> MediaReceiverConfig {
+    let repair = RepairConfig { nack, key_frames };
+    let config = MediaReceiverConfig::new(1, "receiver", FeedbackKind::ReceiverReports);
+    MediaReceiverConfig { payloads, repair, ..config }
+}
+
+/// The header with an extension of these elements.
+pub(super) fn with_elements(header: RtpHeader, elements: &[(u8, &[u8])]) -> Vec<u8> {
+    let mut content = Vec::new();
+    let mut writer = ExtensionWriter::new(ExtensionForm::OneByte, &mut content);
+    elements.iter().for_each(|(id, data)| writer.push(*id, data).unwrap());
+    let mut head = vec![0; 64];
+    let profile = ExtensionForm::OneByte.profile();
+    let length = header.write_with_extension(&mut head, profile, &content).unwrap();
+    head.truncate(length);
+    head
+}
+
 /// A packet of 1000 bytes, with the given extensions.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Sent {
@@ -39,19 +73,22 @@ pub(super) struct Sent {
 }
 
 impl Sent {
+    pub(super) fn of(header: RtpHeader) -> Self {
+        Self { header, ..Self::default() }
+    }
+
+    /// With this source, number and marker.
+    pub(super) fn numbered(ssrc: u32, sequence: u16, marker: bool) -> Self {
+        Self::of(RtpHeader { ssrc, sequence, marker, ..RtpHeader::default() })
+    }
+
     pub(super) fn head(&self) -> Vec<u8> {
-        let mut elements = Vec::new();
-        let mut writer = ExtensionWriter::new(ExtensionForm::OneByte, &mut elements);
-        if let Some(sequence) = self.transport {
-            TransportSequence::new(sequence).push(TRANSPORT_SEQUENCE_ID, &mut writer).unwrap();
-        }
-        if let Some(time) = self.send_time {
-            writer.push(ABS_SEND_TIME_ID, &AbsSendTime::from_timestamp(time).to_bytes()).unwrap();
-        }
-        let mut head = [0; 64];
-        let profile = ExtensionForm::OneByte.profile();
-        let length = self.header.write_with_extension(&mut head, profile, &elements).unwrap();
-        head[..length].to_vec()
+        let transport = self.transport.map(u16::to_be_bytes);
+        let time = self.send_time.map(|time| AbsSendTime::from_timestamp(time).to_bytes());
+        let mut elements: Vec<(u8, &[u8])> = Vec::new();
+        elements.extend(transport.as_ref().map(|bytes| (TRANSPORT_SEQUENCE_ID, &bytes[..])));
+        elements.extend(time.as_ref().map(|bytes| (ABS_SEND_TIME_ID, &bytes[..])));
+        with_elements(self.header, &elements)
     }
 
     pub(super) fn arrive(&self, receiver: &mut MediaReceiver, now: Timestamp) {
@@ -70,40 +107,32 @@ pub(super) fn drain(receiver: &mut MediaReceiver, now: Timestamp) -> Vec<Vec<Pac
         datagrams.push(packets.collect::<Result<Vec<_>, _>>().unwrap());
         assert!(datagrams.len() < 1000, "it never ends");
     }
-    assert!(
-        receiver.poll_timeout().is_none_or(|at| at > now),
-        "drained, but due {:?}",
-        receiver.poll_timeout()
-    );
+    let due = receiver.poll_timeout();
+    assert!(due.is_none_or(|at| at > now), "drained, but due {due:?}");
     datagrams
 }
 
-/// The transport feedback among them.
-pub(super) fn feedback(datagrams: &[Vec<Packet>]) -> Vec<giusto_rtp::rtcp::TransportFeedback> {
-    let packets = datagrams.iter().flatten();
-    packets
-        .filter_map(|packet| match packet {
-            Packet::TransportFeedback(feedback) => Some(feedback.clone()),
-            _ => None,
-        })
-        .collect()
+pub(super) fn feedback(datagrams: &[Vec<Packet>]) -> Vec<TransportFeedback> {
+    only!(TransportFeedback, datagrams.to_vec()).collect()
 }
 
 /// The report blocks among them.
 pub(super) fn blocks(datagrams: &[Vec<Packet>]) -> Vec<ReportBlock> {
-    let reports = datagrams.iter().flatten().filter_map(|packet| match packet {
-        Packet::ReceiverReport(report) => Some(&report.blocks),
-        _ => None,
-    });
-    reports.flatten().copied().collect()
+    only!(ReceiverReport, datagrams.to_vec()).flat_map(|report| report.blocks).collect()
+}
+
+/// The frames that are complete now.
+pub(super) fn frames(receiver: &mut MediaReceiver) -> Vec<FrameArrival> {
+    let events = std::iter::from_fn(|| receiver.poll_event());
+    events.filter_map(|event| if let MediaEvent::Frame(frame) = event { Some(frame) } else { None }).collect()
 }
 
 #[test]
 fn other_senders_have_their_own_identifiers_numbers_and_padding() {
+    let payloads = vec![PayloadFormat::video(96), PayloadFormat::rtx(97, 96)];
     let config = MediaReceiverConfig {
-        payloads: vec![PayloadFormat::video(96), PayloadFormat::rtx(97, 96)],
-        repair: RepairConfig { nack: true, key_frames: KeyFrameRequest::PictureLoss },
-        ..MediaReceiverConfig::new(1, "receiver", FeedbackKind::TransportWide)
+        feedback: FeedbackKind::TransportWide,
+        ..repairing(payloads, true, KeyFrameRequest::PictureLoss)
     };
     // Its transport-wide number has the identifier that is ours for the send time. By our rule, three packets are missing before its
     // first one.
@@ -118,29 +147,19 @@ fn other_senders_have_their_own_identifiers_numbers_and_padding() {
         let mut receiver = MediaReceiver::new(config).unwrap();
         let header =
             RtpHeader { payload_type: 96, sequence: 103, timestamp: 100, ssrc: 7, ..RtpHeader::default() };
-        let mut head = [0; 64];
-        let profile = ExtensionForm::OneByte.profile();
-        // RFC 8285 §4.2: identifier, length less one, and padding.
-        let element = [ABS_SEND_TIME_ID << 4 | 1, 0, 5, 0];
-        let length = header.write_with_extension(&mut head, profile, &element).unwrap();
-        receiver.handle_rtp(at(0), &head[..length], &Payload::from(&[1; 50][..]), Ecn::NotEct);
+        let head = with_elements(header, &[(ABS_SEND_TIME_ID, &[0, 5])]);
+        receiver.handle_rtp(at(0), &head, &Payload::from(&[1; 50][..]), Ecn::NotEct);
         // A probe: nothing but padding on the stream of retransmissions (RFC 3550 §5.1).
-        let rtx = RtpHeader { payload_type: 97, ssrc: 8, ..header };
-        let length = rtx.write(&mut head).unwrap();
-        head[0] |= 0x20;
-        let mut probe = head[..length].to_vec();
+        let mut probe = vec![0; 12];
+        RtpHeader { payload_type: 97, ssrc: 8, ..header }.write(&mut probe).unwrap();
+        probe[0] |= 0x20;
         probe.extend([0, 0, 0, 4]);
         receiver.handle_rtp(at(1), &probe, &Payload::default(), Ecn::NotEct);
         assert_eq!(receiver.damaged(), 0);
-        let packets: Vec<Packet> =
-            (0..300).step_by(10).flat_map(|ms| drain(&mut receiver, at(ms))).flatten().collect();
-        let numbers = packets.iter().filter_map(|packet| match packet {
-            Packet::Nack(nack) => Some(nack.numbers().count()),
-            _ => None,
-        });
+        let sent: Vec<_> = (0..300).step_by(10).flat_map(|ms| drain(&mut receiver, at(ms))).collect();
+        assert_eq!(!feedback(&sent).is_empty(), reported);
+        let numbers = only!(Nack, sent).map(|nack| nack.numbers().count());
         assert_eq!(numbers.max().unwrap_or(0), requested);
-        let is_reported = packets.iter().any(|packet| matches!(packet, Packet::TransportFeedback(_)));
-        assert_eq!(is_reported, reported);
     }
 }
 
@@ -150,8 +169,7 @@ fn reports_are_sent_only_while_sources_are_active() {
     assert_eq!(receiver.poll_timeout(), None);
     assert_eq!(drain(&mut receiver, at(5000)), Vec::<Vec<Packet>>::new());
 
-    let sent =
-        Sent { header: RtpHeader { ssrc: 7, ..RtpHeader::default() }, transport: Some(0), send_time: None };
+    let sent = Sent { transport: Some(0), ..Sent::numbered(7, 0, false) };
     sent.arrive(&mut receiver, at(6000));
     assert_eq!(receiver.poll_timeout(), Some(at(6100)));
     let bye = Packet::Bye(Bye { sources: vec![7, 8], reason: None });
@@ -170,14 +188,11 @@ fn reports_are_sent_only_while_sources_are_active() {
 fn a_report_has_a_name_and_a_block_with_the_last_sender_report() {
     let mut receiver = receiver(FeedbackKind::ReceiverReports);
     for sequence in [10, 11, 13] {
-        let header = RtpHeader { ssrc: 7, sequence, ..RtpHeader::default() };
-        Sent { header, ..Sent::default() }.arrive(&mut receiver, at(100));
+        Sent::numbered(7, sequence, false).arrive(&mut receiver, at(100));
     }
     let time = NtpTimestamp::from_timestamp(at(90));
-    receiver.handle_rtcp(
-        at(110),
-        &Packet::SenderReport(SenderReport { ssrc: 7, time, ..SenderReport::default() }),
-    );
+    let report = SenderReport { ssrc: 7, time, ..SenderReport::default() };
+    receiver.handle_rtcp(at(110), &Packet::SenderReport(report));
     assert_eq!(receiver.poll_timeout(), Some(at(600)));
     assert!(drain(&mut receiver, at(599)).is_empty());
     let datagrams = drain(&mut receiver, at(600));
@@ -185,10 +200,8 @@ fn a_report_has_a_name_and_a_block_with_the_last_sender_report() {
     let name = Description { ssrc: 1, cname: Some("receiver".to_owned()) };
     assert_eq!(datagram[1], Packet::SourceDescription(SourceDescription { chunks: vec![name] }));
     let [block] = blocks(&datagrams)[..] else { panic!("{datagrams:?}") };
-    assert_eq!(
-        (block.ssrc, block.fraction_lost, block.cumulative_lost, block.highest_sequence),
-        (7, 64, 1, 13)
-    );
+    let ReportBlock { ssrc, fraction_lost, cumulative_lost, highest_sequence, .. } = block;
+    assert_eq!((ssrc, fraction_lost, cumulative_lost, highest_sequence), (7, 64, 1, 13));
     assert_eq!(block.last_sender_report, Some(time.short()));
     let since = block.delay_since_last.to_delta();
     assert!((since.as_millis() - 490.0).abs() < 0.1, "{since}");

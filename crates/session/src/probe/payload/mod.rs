@@ -443,16 +443,6 @@ mod tests {
     }
 
     #[test]
-    fn the_same_seed_gives_the_same_sizes() {
-        let draw = |seed| {
-            let (mut source, mut rng) = (source("exp:600", 0, 1472), StdRng::seed_from_u64(seed));
-            (0..20).map(|_| source.next_size(&mut rng)).collect::<Vec<_>>()
-        };
-        assert_eq!(draw(1), draw(1));
-        assert_ne!(draw(1), draw(2));
-    }
-
-    #[test]
     fn a_fixed_size_is_known() {
         assert_eq!(source("1.2 kB", 0, 1472).is_fixed(), Some(DataSize::from_bytes(1200)));
         assert_eq!(source("9000", 0, 1472).is_fixed(), Some(DataSize::from_bytes(1472)));
@@ -476,37 +466,20 @@ mod tests {
     #[test]
     fn errors_name_the_text_and_the_fix() {
         let message = |text: &str| text.parse::<PayloadSizes>().unwrap_err().to_string();
-        assert_eq!(
-            message("uniform:1200-200"),
-            "\"uniform:1200-200\": the first size must not be above the second, such as uniform:200-1200"
-        );
-        assert_eq!(
-            message("choice:200*x"),
-            "\"choice:200*x\": a weight must be a number of at least 0, such as choice:200*3,1200*1"
-        );
-        assert!(
-            message("zipf:3").contains("no such payload sizes: write a size, or one of uniform:200-1200")
-        );
-        assert!(message("exp:fast").contains("\"fast\" is not a size"));
-        for text in [
-            "",
-            "uniform",
-            "uniform:5",
-            "normal:800",
-            "normal:1,2,3",
-            "exp:0",
-            "exp:-5",
-            "lognormal:0,1",
-            "pareto:0,1",
-            "pareto:100,0",
-            "pareto:100,nan",
-            "choice:",
-            "choice:200*0",
-            "choice:200*-1",
-            "choice:1*inf",
-            ":",
-            "12 x",
+        for (text, expected) in [
+            ("uniform:1200-200", "the first size must not be above the second, such as uniform:200-1200"),
+            ("choice:200*x", "a weight must be a number of at least 0, such as choice:200*3,1200*1"),
+            ("zipf:3", "no such payload sizes: write a size, or one of uniform:200-1200"),
+            ("exp:fast", "\"fast\" is not a size"),
         ] {
+            let found = message(text);
+            assert!(found.starts_with(&format!("{text:?}: ")) && found.contains(expected), "{text}: {found}");
+        }
+        for text in
+            "|uniform|uniform:5|normal:800|normal:1,2,3|exp:0|exp:-5|lognormal:0,1|pareto:0,1|pareto:100,0|\
+                     pareto:100,nan|choice:|choice:200*0|choice:200*-1|choice:1*inf|:|12 x"
+                .split('|')
+        {
             assert!(text.parse::<PayloadSizes>().is_err(), "{text:?} was taken");
         }
         let limits = SizeLimits::new(DataSize::from_bytes(2), DataSize::from_bytes(1));
@@ -534,13 +507,6 @@ mod tests {
             }
             let mean = source.mean();
             prop_assert!(mean >= min as f64 - 1e-6 && mean <= source.max().as_bytes() as f64 + 1e-6);
-        }
-
-        #[test]
-        fn any_text_is_parsed_without_panic(text: String, kind in 0_usize..6) {
-            let _ = text.parse::<PayloadSizes>();
-            let kind = ["uniform", "normal", "exp", "lognormal", "pareto", "choice"][kind];
-            let _ = format!("{kind}:{text}").parse::<PayloadSizes>();
         }
     }
 }

@@ -3,20 +3,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn packet(ssrc: u32, sequence: u16, marker: bool) -> Sent {
-    Sent { header: RtpHeader { marker, sequence, ssrc, ..RtpHeader::default() }, ..Sent::default() }
-}
-
-fn messages(datagrams: &[Vec<Packet>]) -> Vec<ScreamFeedback> {
-    let packets = datagrams.iter().flatten().filter_map(|packet| match packet {
-        Packet::ScreamFeedback(message) => Some(*message),
-        _ => None,
-    });
-    packets.collect()
-}
-
 fn messages_at(receiver: &mut MediaReceiver, ms: u64) -> Vec<ScreamFeedback> {
-    messages(&drain(receiver, at(ms)))
+    only!(ScreamFeedback, drain(receiver, at(ms))).collect()
 }
 
 fn came(message: &ScreamFeedback) -> Vec<u16> {
@@ -26,22 +14,22 @@ fn came(message: &ScreamFeedback) -> Vec<u16> {
 #[test]
 fn a_message_is_due_after_a_marker_16_packets_or_40_ms() {
     let mut receiver = receiver(FeedbackKind::ScreamDraft);
-    packet(7, 65_535, false).arrive(&mut receiver, at(100));
+    Sent::numbered(7, 65_535, false).arrive(&mut receiver, at(100));
     assert_eq!(receiver.poll_timeout(), Some(at(140)));
-    packet(7, 0, false).arrive(&mut receiver, at(110));
+    Sent::numbered(7, 0, false).arrive(&mut receiver, at(110));
     assert!(messages_at(&mut receiver, 139).is_empty());
     let [message] = messages_at(&mut receiver, 140)[..] else { panic!() };
     assert_eq!((message.sender_ssrc, message.media_ssrc, came(&message)), (1, 7, vec![0, 65_535]));
     // 110 ms in ticks of 90 kHz: the arrival of the highest packet, not the time of the message.
     assert_eq!(message.time.to_bits(), 9900);
-    packet(7, 1, true).arrive(&mut receiver, at(150));
+    Sent::numbered(7, 1, true).arrive(&mut receiver, at(150));
     assert_eq!(receiver.poll_timeout(), Some(at(150)));
     assert_eq!(messages_at(&mut receiver, 150).len(), 1);
     for number in 2..17 {
-        packet(7, number, false).arrive(&mut receiver, at(200));
+        Sent::numbered(7, number, false).arrive(&mut receiver, at(200));
     }
     assert_eq!((messages_at(&mut receiver, 200).len(), receiver.poll_timeout()), (0, Some(at(240))));
-    packet(7, 17, false).arrive(&mut receiver, at(200));
+    Sent::numbered(7, 17, false).arrive(&mut receiver, at(200));
     let [message] = messages_at(&mut receiver, 200)[..] else { panic!() };
     assert_eq!(came(&message), (0..18).rev().chain([65_535]).collect::<Vec<_>>());
     assert!(receiver.poll_timeout() > Some(at(500)), "it is reported");
@@ -51,17 +39,17 @@ fn a_message_is_due_after_a_marker_16_packets_or_40_ms() {
 fn late_packets_and_marked_duplicates_are_reported() {
     let mut receiver = receiver(FeedbackKind::ScreamDraft);
     for (number, ms) in [(10, 0), (12, 50), (43, 100)] {
-        packet(7, number, true).arrive(&mut receiver, at(ms));
+        Sent::numbered(7, number, true).arrive(&mut receiver, at(ms));
         assert_eq!(messages_at(&mut receiver, ms).len(), 1);
     }
-    packet(7, 11, false).arrive(&mut receiver, at(150));
+    Sent::numbered(7, 11, false).arrive(&mut receiver, at(150));
     let [message] = messages_at(&mut receiver, 190)[..] else { panic!() };
     assert_eq!((came(&message), message.time.to_bits()), (vec![43, 12, 11], 9000), "10 is one too far back");
-    packet(7, 43, true).arrive(&mut receiver, at(200));
-    packet(7, 10, true).arrive(&mut receiver, at(200));
+    Sent::numbered(7, 43, true).arrive(&mut receiver, at(200));
+    Sent::numbered(7, 10, true).arrive(&mut receiver, at(200));
     assert!(receiver.poll_timeout() > Some(at(400)));
     for (number, ecn) in [(43, Ecn::Ce), (44, Ecn::Ce), (45, Ecn::Ect1)] {
-        receiver.handle_rtp(at(300), &packet(7, number, false).head(), &Payload::default(), ecn);
+        receiver.handle_rtp(at(300), &Sent::numbered(7, number, false).head(), &Payload::default(), ecn);
     }
     let [message] = messages_at(&mut receiver, 340)[..] else { panic!() };
     assert_eq!((message.highest_sequence, message.ecn_echo), (45, 2));
@@ -72,11 +60,10 @@ fn marks_are_counted_modulo_256() {
     let mut receiver = receiver(FeedbackKind::ScreamDraft);
     let mut last = 0;
     for number in 0..300 {
-        let head = packet(7, number, true).head();
+        let head = Sent::numbered(7, number, true).head();
         receiver.handle_rtp(at(u64::from(number) * 10), &head, &Payload::default(), Ecn::Ce);
-        last = messages_at(&mut receiver, u64::from(number) * 10)
-            .last()
-            .map_or(last, |message| message.ecn_echo);
+        let sent = messages_at(&mut receiver, u64::from(number) * 10);
+        last = sent.last().map_or(last, |message| message.ecn_echo);
     }
     assert_eq!(last, 44);
 }
@@ -84,12 +71,12 @@ fn marks_are_counted_modulo_256() {
 #[test]
 fn messages_due_together_share_a_datagram() {
     let mut receiver = receiver(FeedbackKind::ScreamDraft);
-    packet(7, 1, false).arrive(&mut receiver, at(0));
-    packet(8, 1, false).arrive(&mut receiver, at(0));
-    packet(9, 1, false).arrive(&mut receiver, at(20));
+    Sent::numbered(7, 1, false).arrive(&mut receiver, at(0));
+    Sent::numbered(8, 1, false).arrive(&mut receiver, at(0));
+    Sent::numbered(9, 1, false).arrive(&mut receiver, at(20));
     let datagrams = drain(&mut receiver, at(40));
     assert_eq!(datagrams.len(), 1);
-    let of: Vec<u32> = messages(&datagrams).iter().map(|message| message.media_ssrc).collect();
+    let of: Vec<u32> = only!(ScreamFeedback, datagrams).map(|message| message.media_ssrc).collect();
     assert_eq!(of, [7, 8]);
     assert_eq!(receiver.poll_timeout(), Some(at(60)));
 }
@@ -101,7 +88,7 @@ fn load(rate: u64, frame: u64) -> (f64, bool) {
     let (mut bytes, mut acknowledged) = (0, std::collections::BTreeSet::new());
     for step in 0..rate * 10 {
         let now = Timestamp::from_nanos(step * 1_000_000_000 / rate);
-        packet(7, step as u16, step % frame == frame - 1).arrive(&mut receiver, now);
+        Sent::numbered(7, step as u16, step % frame == frame - 1).arrive(&mut receiver, now);
         while let Some(datagram) = receiver.poll_transmit(now) {
             let packets: Vec<_> = Packets::new(&datagram.head).unwrap().map(Result::unwrap).collect();
             let [Packet::ScreamFeedback(message)] = packets[..] else { continue };
@@ -138,10 +125,10 @@ fn excess_messages_delay_others_by_at_most_100_ms() {
     let mut receiver = receiver(FeedbackKind::ScreamDraft);
     for step in 0..20_000_u64 {
         let now = Timestamp::from_nanos(step * 50_000);
-        packet(7, step as u16, false).arrive(&mut receiver, now);
+        Sent::numbered(7, step as u16, false).arrive(&mut receiver, now);
         while receiver.poll_transmit(now).is_some() {}
     }
-    packet(7, 20_000, true).arrive(&mut receiver, at(1000));
+    Sent::numbered(7, 20_000, true).arrive(&mut receiver, at(1000));
     let due = receiver.poll_timeout().unwrap();
     assert!((at(1050)..=at(1100)).contains(&due), "{due:?}");
 }
@@ -157,7 +144,7 @@ fn it_requests_a_lower_rate_while_above_the_bound() {
     // 1028 bytes every 20 ms are 411 kbit/s; every 10 ms, 822 kbit/s.
     let times = (0..100).map(|n| n * 20).chain((200..400).map(|n| n * 10)).chain((200..400).map(|n| n * 20));
     for (number, ms) in (0..).zip(times) {
-        packet(7, number, true).arrive(&mut receiver, at(ms));
+        Sent::numbered(7, number, true).arrive(&mut receiver, at(ms));
         asked.extend(messages_at(&mut receiver, ms).iter().map(|message| (ms, message.source_quench)));
     }
     let from = asked.iter().find(|(_, asked)| *asked).unwrap().0;
@@ -170,13 +157,13 @@ fn it_requests_a_lower_rate_while_above_the_bound() {
 #[test]
 fn a_restarted_numbering_is_accepted_after_64_packets() {
     let mut receiver = receiver(FeedbackKind::ScreamDraft);
-    packet(7, 30_000, true).arrive(&mut receiver, at(0));
+    Sent::numbered(7, 30_000, true).arrive(&mut receiver, at(0));
     messages_at(&mut receiver, 0);
     for number in (0..64).filter(|&number| number != 40) {
-        packet(7, 1000 + number, true).arrive(&mut receiver, at(100));
+        Sent::numbered(7, 1000 + number, true).arrive(&mut receiver, at(100));
     }
     assert!(messages_at(&mut receiver, 100).is_empty());
-    packet(7, 1064, true).arrive(&mut receiver, at(100));
+    Sent::numbered(7, 1064, true).arrive(&mut receiver, at(100));
     // All but one arrived: they are not reported to the sender as lost.
     let [message] = messages_at(&mut receiver, 100)[..] else { panic!() };
     assert_eq!(came(&message), (1032..=1064).rev().filter(|&number| number != 1040).collect::<Vec<_>>());
@@ -198,11 +185,11 @@ proptest! {
             number += 1 + i64::from(lost / 50) * i64::from(lost);
             let sent = number + i64::from(displaced.min(0)) * 9;
             let time = Timestamp::from_nanos(now);
-            packet(7, start.wrapping_add(sent as u16), marker).arrive(&mut receiver, time);
+            Sent::numbered(7, start.wrapping_add(sent as u16), marker).arrive(&mut receiver, time);
             highest = highest.max(sent);
             // In ticks of 90 kHz.
             here.entry(sent).or_insert((now * 9 / 100_000) as u32);
-            for message in messages(&drain(&mut receiver, time)) {
+            for message in only!(ScreamFeedback, drain(&mut receiver, time)) {
                 prop_assert_eq!(message.highest_sequence, start.wrapping_add(highest as u16));
                 prop_assert_eq!(message.time.to_bits(), here[&highest]);
                 for (behind, (number, came)) in (0_i64..).zip(message.iter()) {

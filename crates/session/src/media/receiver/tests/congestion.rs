@@ -2,16 +2,8 @@ use giusto_rtp::rtcp::{CongestionFeedback, StreamFeedback};
 
 use super::*;
 
-fn packet(ssrc: u32, sequence: u16, marker: bool) -> Sent {
-    Sent { header: RtpHeader { marker, sequence, ssrc, ..RtpHeader::default() }, ..Sent::default() }
-}
-
 pub(super) fn reports(datagrams: &[Vec<Packet>]) -> Vec<CongestionFeedback> {
-    let packets = datagrams.iter().flatten().filter_map(|packet| match packet {
-        Packet::CongestionFeedback(report) => Some(report.clone()),
-        _ => None,
-    });
-    packets.collect()
+    only!(CongestionFeedback, datagrams.to_vec()).collect()
 }
 
 /// Sequence number, mark and milliseconds before the report of received packets; `None` for the others.
@@ -29,17 +21,17 @@ fn streams(receiver: &mut MediaReceiver, ms: u64) -> Vec<StreamFeedback> {
 #[test]
 fn a_report_is_due_after_a_marker_16_packets_or_40_ms() {
     let mut receiver = receiver(FeedbackKind::CongestionControl);
-    packet(7, 0, false).arrive(&mut receiver, at(100));
+    Sent::numbered(7, 0, false).arrive(&mut receiver, at(100));
     assert_eq!(receiver.poll_timeout(), Some(at(140)));
-    packet(7, 1, true).arrive(&mut receiver, at(105));
+    Sent::numbered(7, 1, true).arrive(&mut receiver, at(105));
     assert_eq!(reports(&drain(&mut receiver, at(105))).len(), 1);
     for number in 2..17 {
-        packet(7, number, false).arrive(&mut receiver, at(200));
+        Sent::numbered(7, number, false).arrive(&mut receiver, at(200));
     }
     assert_eq!(reports(&drain(&mut receiver, at(201))).len(), 0);
-    packet(7, 17, false).arrive(&mut receiver, at(201));
+    Sent::numbered(7, 17, false).arrive(&mut receiver, at(201));
     assert_eq!(reports(&drain(&mut receiver, at(201))).len(), 1);
-    packet(7, 18, false).arrive(&mut receiver, at(400));
+    Sent::numbered(7, 18, false).arrive(&mut receiver, at(400));
     assert_eq!(receiver.poll_timeout(), Some(at(440)));
 }
 
@@ -47,19 +39,19 @@ fn a_report_is_due_after_a_marker_16_packets_or_40_ms() {
 fn missing_packets_are_reported_twice_and_marked_copies_count() {
     let mut receiver = receiver(FeedbackKind::CongestionControl);
     for number in [65_535, 1, 2] {
-        packet(7, number, true).arrive(&mut receiver, at(0));
+        Sent::numbered(7, number, true).arrive(&mut receiver, at(0));
     }
     let nect = |ms| Some((Ecn::NotEct, ms));
     let [first] = &streams(&mut receiver, 0)[..] else { panic!() };
     assert_eq!(reported(first), [(65_535, nect(0.0)), (0, None), (1, nect(0.0)), (2, nect(0.0))]);
-    packet(7, 3, true).arrive(&mut receiver, at(30));
+    Sent::numbered(7, 3, true).arrive(&mut receiver, at(30));
     let [second] = &streams(&mut receiver, 40)[..] else { panic!() };
     assert_eq!(reported(second), [(0, None), (1, nect(39.0)), (2, nect(39.0)), (3, nect(9.0))]);
     // Two reports are enough. A duplicate is reported only if it is marked.
-    receiver.handle_rtp(at(80), &packet(7, 2, true).head(), &Payload::default(), Ecn::Ect1);
+    receiver.handle_rtp(at(80), &Sent::numbered(7, 2, true).head(), &Payload::default(), Ecn::Ect1);
     assert!(receiver.poll_timeout() > Some(at(200)));
-    receiver.handle_rtp(at(80), &packet(7, 2, true).head(), &Payload::default(), Ecn::Ce);
-    packet(8, 4, false).arrive(&mut receiver, at(80));
+    receiver.handle_rtp(at(80), &Sent::numbered(7, 2, true).head(), &Payload::default(), Ecn::Ce);
+    Sent::numbered(8, 4, false).arrive(&mut receiver, at(80));
     let [third, other] = &streams(&mut receiver, 80)[..] else { panic!() };
     // 1024ths of a second, rounded down.
     assert_eq!(reported(third), [(2, Some((Ecn::Ce, 79.0))), (3, nect(49.0))]);
@@ -74,7 +66,7 @@ fn reports_take_at_most_500_kbps() {
     for step in 0..200_000_u64 {
         // 20 000 packets a second.
         let now = Timestamp::from_nanos(step * 50_000);
-        packet(7, step as u16, step % 20 == 0).arrive(&mut receiver, now);
+        Sent::numbered(7, step as u16, step % 20 == 0).arrive(&mut receiver, now);
         while let Some(datagram) = receiver.poll_transmit(now) {
             if Packets::new(&datagram.head).unwrap().is_reduced_size() {
                 bytes += datagram.head.len() + 28;
@@ -92,7 +84,7 @@ fn reports_take_at_most_500_kbps() {
 fn a_long_gap_divides_a_report() {
     let mut receiver = receiver(FeedbackKind::CongestionControl);
     for number in [0, 20_000, 21_000] {
-        packet(7, number, false).arrive(&mut receiver, at(0));
+        Sent::numbered(7, number, false).arrive(&mut receiver, at(0));
     }
     let streams = streams(&mut receiver, 40);
     assert_eq!(reported(&streams[0]), [(0, Some((Ecn::NotEct, 39.0)))]);

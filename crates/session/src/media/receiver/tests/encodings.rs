@@ -10,41 +10,28 @@ const NAME_ID: u8 = 5;
 const REPAIRED_ID: u8 = 6;
 
 fn receiver() -> MediaReceiver {
+    let payloads = vec![PayloadFormat::video(VIDEO), PayloadFormat::rtx(RTX, VIDEO)];
     let ids = ExtensionIds { stream_id: NAME_ID, repaired_stream_id: REPAIRED_ID, ..ExtensionIds::default() };
     MediaReceiver::new(MediaReceiverConfig {
-        payloads: vec![PayloadFormat::video(VIDEO), PayloadFormat::rtx(RTX, VIDEO)],
-        repair: RepairConfig { nack: true, key_frames: KeyFrameRequest::PictureLoss },
         extension_ids: ids,
         numbers_from_timestamp: false,
-        ..MediaReceiverConfig::new(1, "receiver", FeedbackKind::ReceiverReports)
+        ..repairing(payloads, true, KeyFrameRequest::PictureLoss)
     })
     .unwrap()
 }
 
 /// A packet with an element of a header extension, if it has a name.
 fn packet(header: RtpHeader, name: Option<(u8, &str)>, content: &[u8]) -> Vec<u8> {
-    let mut elements = Vec::new();
-    if let Some((id, name)) = name {
-        ExtensionWriter::new(ExtensionForm::OneByte, &mut elements).push(id, name.as_bytes()).unwrap();
-    }
-    let mut head = vec![0; 64];
-    let length = header.write_with_extension(&mut head, ExtensionForm::OneByte.profile(), &elements).unwrap();
-    head.truncate(length);
-    head.extend(content);
-    head
+    let name = name.map(|(id, name)| (id, name.as_bytes()));
+    [with_elements(header, name.as_slice()), content.to_vec()].concat()
 }
 
 /// Packet `number` of a source whose frames have one packet each; packet 3 is missing.
 fn media(receiver: &mut MediaReceiver, ssrc: u32, name: Option<&str>) {
     for number in [0, 1, 2, 4, 5, 6, 7] {
-        let header = RtpHeader {
-            ssrc,
-            payload_type: VIDEO,
-            sequence: number,
-            timestamp: 3000 * u32::from(number),
-            marker: true,
-            extension: None,
-        };
+        let (sequence, timestamp) = (number, 3000 * u32::from(number));
+        let header =
+            RtpHeader { ssrc, payload_type: VIDEO, sequence, timestamp, marker: true, extension: None };
         let name = name.map(|name| (NAME_ID, name)).filter(|_| number < 2);
         let head = packet(header, name, &[1; 20]);
         receiver.handle_rtp(at(10 * u64::from(number)), &head, &Payload::default(), Ecn::NotEct);
@@ -100,8 +87,7 @@ fn a_key_frame_is_requested_once_on_demand() {
     receiver.request_key_frame(at(110), 7);
     receiver.request_key_frame(at(110), 99);
     let requests = |receiver: &mut MediaReceiver| {
-        let packets = drain(receiver, at(120)).into_iter().flatten();
-        packets.filter(|packet| matches!(packet, Packet::PictureLoss(loss) if loss.media_ssrc == 7)).count()
+        only!(PictureLoss, drain(receiver, at(120))).filter(|loss| loss.media_ssrc == 7).count()
     };
     assert_eq!((requests(&mut receiver), requests(&mut receiver)), (1, 0));
 }

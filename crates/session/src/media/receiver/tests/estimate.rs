@@ -1,9 +1,8 @@
 use super::*;
 
 fn send(receiver: &mut MediaReceiver, ms: u64, number: u16) -> Vec<Vec<Packet>> {
-    let header = RtpHeader { ssrc: 7, sequence: number, ..RtpHeader::default() };
     // From 60 s on the sender's clock: over its wrap at 64 s.
-    let sent = Sent { header, transport: None, send_time: Some(at(60_000 + ms)) };
+    let sent = Sent { send_time: Some(at(60_000 + ms)), ..Sent::numbered(7, number, false) };
     sent.arrive(receiver, at(ms + 30));
     drain(receiver, at(ms + 30))
 }

@@ -1,21 +1,13 @@
 use super::*;
-use crate::media::event::FrameArrival;
 
 fn receiver() -> MediaReceiver {
-    let mut config = MediaReceiverConfig::new(1, "receiver", FeedbackKind::ReceiverReports);
-    config.payloads =
+    let payloads =
         vec![PayloadFormat::video(96), PayloadFormat::audio(97, 48_000), PayloadFormat::padding(98)];
-    MediaReceiver::new(config).unwrap()
+    MediaReceiver::new(repairing(payloads, false, KeyFrameRequest::None)).unwrap()
 }
 
 fn packet(sequence: u16, timestamp: u32, marker: bool) -> Sent {
-    let header = RtpHeader { ssrc: 7, payload_type: 96, sequence, timestamp, marker, extension: None };
-    Sent { header, ..Sent::default() }
-}
-
-fn frames(receiver: &mut MediaReceiver) -> Vec<FrameArrival> {
-    let events = std::iter::from_fn(|| receiver.poll_event());
-    events.filter_map(|event| if let MediaEvent::Frame(frame) = event { Some(frame) } else { None }).collect()
+    Sent::of(RtpHeader { ssrc: 7, payload_type: 96, sequence, timestamp, marker, extension: None })
 }
 
 fn timestamps(receiver: &mut MediaReceiver) -> Vec<u32> {
@@ -152,7 +144,7 @@ fn each_audio_packet_is_a_frame_and_padding_is_not() {
             let timestamp = u32::from(number) * 960;
             let header =
                 RtpHeader { ssrc, payload_type, sequence: number, timestamp, ..RtpHeader::default() };
-            Sent { header, ..Sent::default() }.arrive(&mut receiver, at(u64::from(number) * 20));
+            Sent::of(header).arrive(&mut receiver, at(u64::from(number) * 20));
         }
         assert_eq!(timestamps(&mut receiver), expected);
     }

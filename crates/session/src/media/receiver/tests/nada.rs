@@ -3,16 +3,11 @@ use giusto_rtp::rtcp::NadaFeedback;
 use super::*;
 
 fn packet(ssrc: u32, sequence: u16, sent_ms: u64) -> Sent {
-    let header = RtpHeader { sequence, ssrc, ..RtpHeader::default() };
-    Sent { header, send_time: Some(at(sent_ms)), ..Sent::default() }
+    Sent { send_time: Some(at(sent_ms)), ..Sent::numbered(ssrc, sequence, false) }
 }
 
-fn messages(datagrams: &[Vec<Packet>]) -> Vec<NadaFeedback> {
-    let packets = datagrams.iter().flatten().filter_map(|packet| match packet {
-        Packet::NadaFeedback(message) => Some(*message),
-        _ => None,
-    });
-    packets.collect()
+fn messages_at(receiver: &mut MediaReceiver, ms: u64) -> Vec<NadaFeedback> {
+    only!(NadaFeedback, drain(receiver, at(ms))).collect()
 }
 
 /// Packets of 1000 bytes each 10 ms from `begin_ms` on, with a delay in ms by number. Returns the messages.
@@ -26,7 +21,7 @@ fn stream(
     for number in numbers {
         let sent = begin_ms + u64::from(number) * 10;
         packet(7, number, sent).arrive(receiver, at(sent + delay(number)));
-        all.extend(messages(&drain(receiver, at(sent + delay(number)))));
+        all.extend(messages_at(receiver, sent + delay(number)));
     }
     all
 }
@@ -41,7 +36,7 @@ fn a_message_is_sent_every_100_ms_with_mode_signal_and_rate() {
         NadaFeedback { sender_ssrc: 1, gradual: false, signal: 0, received: DataRate::from_bps(822_400) };
     assert_eq!(sent.last(), Some(&last));
     // Nothing more is reported without packets.
-    assert!(messages(&drain(&mut receiver, at(65_500))).is_empty());
+    assert!(messages_at(&mut receiver, 65_500).is_empty());
 }
 
 #[test]
@@ -62,18 +57,18 @@ fn gaps_are_losses_for_each_source_of_its_own() {
         packet(7, number.wrapping_sub(20), ms).arrive(&mut one, at(ms + 20));
         packet(8, number + 500, ms).arrive(&mut one, at(ms + 20));
     }
-    let [last] = messages(&drain(&mut one, at(520)))[..] else { panic!() };
+    let [last] = messages_at(&mut one, 520)[..] else { panic!() };
     assert_eq!((last.gradual, last.signal), (false, 0));
     // A gap of one.
     packet(7, 31, 510).arrive(&mut one, at(530));
-    let [last] = messages(&drain(&mut one, at(620)))[..] else { panic!() };
+    let [last] = messages_at(&mut one, 620)[..] else { panic!() };
     assert!(last.gradual && last.signal > 0, "{last:?}");
     // A restarted sequence is no gap.
     let mut two = receiver(FeedbackKind::Nada);
     packet(7, 0, 0).arrive(&mut two, at(20));
     packet(7, 10_000, 10).arrive(&mut two, at(30));
     packet(7, 10_001, 20).arrive(&mut two, at(40));
-    let [last] = messages(&drain(&mut two, at(130)))[..] else { panic!() };
+    let [last] = messages_at(&mut two, 130)[..] else { panic!() };
     assert_eq!((last.gradual, last.signal), (false, 0));
 }
 

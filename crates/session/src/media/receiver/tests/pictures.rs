@@ -5,7 +5,7 @@ use giusto_units::DataRate;
 
 use super::*;
 use crate::{
-    media::{FrameArrival, MediaSender, Packetizer},
+    media::{MediaSender, MediaSenderConfig, MediaStream, Packetizer, RateRange},
     video::VideoCodec,
 };
 
@@ -15,11 +15,8 @@ const RTX: u8 = 98;
 const PACKETS: u16 = 3;
 
 fn receiver(codec: VideoCodec, nack: bool, key_frames: KeyFrameRequest) -> MediaReceiver {
-    let mut config = MediaReceiverConfig::new(1, "receiver", FeedbackKind::ReceiverReports);
-    config.payloads =
-        vec![PayloadFormat::video(VIDEO).with_header(codec.payload_header()), PayloadFormat::rtx(RTX, VIDEO)];
-    config.repair = RepairConfig { nack, key_frames };
-    MediaReceiver::new(config).unwrap()
+    let video = PayloadFormat::video(VIDEO).with_header(codec.payload_header());
+    MediaReceiver::new(repairing(vec![video, PayloadFormat::rtx(RTX, VIDEO)], nack, key_frames)).unwrap()
 }
 
 /// The packets of a video with a frame every 40 ms, of which the frames in `keys` are key frames.
@@ -36,14 +33,9 @@ fn packets_of(codec: VideoCodec, frames: impl Iterator<Item = Payload>) -> Vec<(
         let payloads = packetizer.payloads(&content);
         let last = payloads.len() - 1;
         for (number, payload) in payloads.into_iter().enumerate() {
-            let header = RtpHeader {
-                ssrc: 7,
-                payload_type: VIDEO,
-                sequence: all.len() as u16,
-                timestamp: frame * 3600,
-                marker: number == last,
-                extension: None,
-            };
+            let (sequence, timestamp, marker) = (all.len() as u16, frame * 3600, number == last);
+            let header =
+                RtpHeader { ssrc: 7, payload_type: VIDEO, sequence, timestamp, marker, extension: None };
             all.push((header, payload));
         }
     }
@@ -51,19 +43,26 @@ fn packets_of(codec: VideoCodec, frames: impl Iterator<Item = Payload>) -> Vec<(
 }
 
 fn arrive(receiver: &mut MediaReceiver, ms: u64, (header, payload): &(RtpHeader, Payload)) {
-    receiver.handle_rtp(at(ms), &Sent { header: *header, ..Sent::default() }.head(), payload, Ecn::NotEct);
+    receiver.handle_rtp(at(ms), &Sent::of(*header).head(), payload, Ecn::NotEct);
+}
+
+/// Lets packets arrive at the times of their frames.
+fn arrive_in_time<'a>(
+    receiver: &mut MediaReceiver,
+    packets: impl IntoIterator<Item = &'a (RtpHeader, Payload)>,
+) {
+    packets.into_iter().for_each(|packet| arrive(receiver, u64::from(packet.0.timestamp / 90), packet));
+}
+
+fn figures(receiver: &MediaReceiver) -> SourceFigures {
+    receiver.sources().find(|one| one.ssrc == 7).unwrap()
 }
 
 fn repair(receiver: &mut MediaReceiver, ms: u64, (original, payload): &(RtpHeader, Payload)) {
     let header = RtpHeader { ssrc: 8, payload_type: RTX, sequence: 500 + original.sequence, ..*original };
-    let mut head = Sent { header, ..Sent::default() }.head();
+    let mut head = Sent::of(header).head();
     head.extend(RtxHeader { original_sequence: original.sequence }.to_bytes());
     receiver.handle_rtp(at(ms), &head, payload, Ecn::NotEct);
-}
-
-fn frames(receiver: &mut MediaReceiver) -> Vec<FrameArrival> {
-    let events = std::iter::from_fn(|| receiver.poll_event());
-    events.filter_map(|event| if let MediaEvent::Frame(frame) = event { Some(frame) } else { None }).collect()
 }
 
 /// Requests for key frames until `end`: their times, and the numbers of those that are commands.
@@ -90,9 +89,7 @@ fn a_frame_whose_packets_were_all_lost_is_repaired() {
         let packets = packets(codec, 6, &[0]);
         let lost: Vec<_> = packets.iter().filter(|(header, _)| header.timestamp == 2 * 3600).collect();
         assert!(lost.len() >= usize::from(PACKETS));
-        for packet @ (header, _) in packets.iter().filter(|packet| !lost.contains(packet)) {
-            arrive(&mut receiver, u64::from(header.timestamp / 90), packet);
-        }
+        arrive_in_time(&mut receiver, packets.iter().filter(|packet| !lost.contains(packet)));
         let before = frames(&mut receiver).len();
         for packet in &lost {
             repair(&mut receiver, 250, packet);
@@ -103,7 +100,7 @@ fn a_frame_whose_packets_were_all_lost_is_repaired() {
         whole.retain(|frame| *frame != 2);
         assert_eq!(before + whole.len(), 5, "{codec}: each frame once");
         assert_eq!(key_requests(&mut receiver, 1000), [], "{codec}");
-        let figures = receiver.sources().find(|one| one.ssrc == 7).unwrap();
+        let figures = figures(&receiver);
         let count = lost.len() as u64;
         assert_eq!((figures.frames, figures.repaired_frames, figures.dropped_frames), (6, 1, 0), "{codec}");
         assert_eq!((figures.repaired_packets, figures.unrepaired_packets), (count, 0), "{codec}");
@@ -129,7 +126,7 @@ fn a_repair_before_a_marked_start_is_no_frame() {
         }
     }
     assert_eq!(frames(&mut receiver).len(), 100);
-    let figures = receiver.sources().find(|one| one.ssrc == 7).unwrap();
+    let figures = figures(&receiver);
     assert_eq!((figures.frames, figures.dropped_frames, figures.key_frame_requests), (100, 0, 0));
 }
 
@@ -161,7 +158,7 @@ fn a_repair_after_its_frame_was_passed_is_not_counted() {
     for packet in &lost {
         repair(&mut receiver, 3970, packet);
     }
-    let figures = receiver.sources().find(|one| one.ssrc == 7).unwrap();
+    let figures = figures(&receiver);
     assert_eq!((figures.frames, figures.repaired_frames, figures.repaired_packets), (99, 0, 0));
     assert_eq!(figures.unrepaired_packets, lost.len() as u64);
 }
@@ -183,10 +180,8 @@ fn a_key_frame_is_requested_until_it_is_complete() {
             let first = if nack { 480 } else { 80 };
             let (times, commands): (Vec<u64>, Vec<_>) = asked.iter().copied().unzip();
             assert!((first..first + 15).contains(&times[0]), "{codec} {nack}: {asked:?}");
-            assert!(
-                times.windows(2).all(|two| (400..=440).contains(&(two[1] - two[0]))),
-                "{codec}: {asked:?}"
-            );
+            let gaps = times.windows(2).map(|two| two[1] - two[0]);
+            assert!(gaps.into_iter().all(|gap| (400..=440).contains(&gap)), "{codec}: {asked:?}");
             let last = times.last().copied().unwrap_or_default();
             assert!((800..1200).contains(&last), "{codec} {nack}: {asked:?}");
             // Repetitions of one command.
@@ -199,9 +194,7 @@ fn a_key_frame_is_requested_until_it_is_complete() {
 fn a_key_frame_that_came_before_the_loss_was_given_up_is_enough() {
     let mut receiver = receiver(VideoCodec::Vp8, true, KeyFrameRequest::PictureLoss);
     let packets = packets(VideoCodec::Vp8, 30, &[0, 5]);
-    for packet @ (header, _) in packets.iter().filter(|(header, _)| header.timestamp != 3600) {
-        arrive(&mut receiver, u64::from(header.timestamp / 90), packet);
-    }
+    arrive_in_time(&mut receiver, packets.iter().filter(|(header, _)| header.timestamp != 3600));
     assert_eq!(key_requests(&mut receiver, 3000), []);
 }
 
@@ -210,9 +203,7 @@ fn a_video_that_begins_without_its_key_frame_asks_for_one() {
     let mut receiver = receiver(VideoCodec::Vp8, false, KeyFrameRequest::PictureLoss);
     let packets = packets(VideoCodec::Vp8, 90, &[0]);
     // More packets are missing at the start than are looked for.
-    for packet @ (header, _) in packets.iter().filter(|(header, _)| header.sequence >= 90) {
-        arrive(&mut receiver, u64::from(header.timestamp / 90), packet);
-    }
+    arrive_in_time(&mut receiver, packets.iter().filter(|(header, _)| header.sequence >= 90));
     assert!(!key_requests(&mut receiver, 3700).is_empty());
 }
 
@@ -244,16 +235,14 @@ fn more_losses_than_are_remembered_need_a_key_frame() {
 
 #[test]
 fn a_command_that_came_too_soon_is_obeyed_when_it_is_repeated() {
-    let limits = crate::media::RateRange::fixed(DataRate::from_bps(500_000));
-    let stream = crate::media::MediaStream::video(7, VIDEO, limits);
+    let stream = MediaStream::video(7, VIDEO, RateRange::fixed(DataRate::from_bps(500_000)));
     let controller = giusto_congestion::Fixed::new(DataRate::from_bps(1_000_000));
-    let config = crate::media::MediaSenderConfig::default();
-    let mut sender = MediaSender::new(config, Box::new(controller), vec![stream]);
+    let mut sender = MediaSender::new(MediaSenderConfig::default(), Box::new(controller), vec![stream]);
     let mut obeyed = |ms: u64, sequence: u8| {
         let requests = vec![IntraRequest { ssrc: 7, sequence }];
         sender.handle_rtcp(at(ms), &Packet::FullIntra(FullIntra { sender_ssrc: 1, requests }));
-        let events: Vec<_> = std::iter::from_fn(|| sender.poll_event()).collect();
-        events.iter().any(|event| matches!(event, MediaEvent::KeyFrameWanted { .. }))
+        std::iter::from_fn(|| sender.poll_event())
+            .any(|event| matches!(event, MediaEvent::KeyFrameWanted { .. }))
     };
     let times = [(1000, 1), (1100, 1), (1200, 2), (1400, 2), (1800, 2), (2000, 3)];
     let found: Vec<bool> = times.iter().map(|&(ms, sequence)| obeyed(ms, sequence)).collect();
@@ -266,8 +255,8 @@ fn a_descriptor_says_where_a_frame_of_av1_begins() {
     // One spatial and two temporal layers, one decode target; the second template is the upper layer's.
     let structure = [0xc0, 0, 7, 0b1000_0000, 0, 0b0111_1010, 0b0000_0000, 0];
     let whole = |described: bool| {
-        let mut config = MediaReceiverConfig::new(1, "receiver", FeedbackKind::ReceiverReports);
-        config.payloads = vec![PayloadFormat::video(VIDEO).with_header(VideoCodec::Av1.payload_header())];
+        let video = PayloadFormat::video(VIDEO).with_header(VideoCodec::Av1.payload_header());
+        let mut config = repairing(vec![video], false, KeyFrameRequest::None);
         config.extension_ids.dependency = DEPENDENCY;
         config.numbers_from_timestamp = false;
         let mut receiver = MediaReceiver::new(config).unwrap();
@@ -278,14 +267,10 @@ fn a_descriptor_says_where_a_frame_of_av1_begins() {
             }
             let begins = number % usize::from(PACKETS) == 0;
             let later = [if begins { 0x80 } else { 0 } | u8::from(frame % 2 == 1), 0, 7 + frame as u8];
-            let mut elements = Vec::new();
-            let mut writer = ExtensionWriter::new(ExtensionForm::OneByte, &mut elements);
             let descriptor = if number == 0 { &structure[..] } else { &later };
-            writer.push(if described { DEPENDENCY } else { DEPENDENCY + 1 }, descriptor).unwrap();
-            let mut head = [0; 64];
-            let profile = ExtensionForm::OneByte.profile();
-            let length = header.write_with_extension(&mut head, profile, &elements).unwrap();
-            receiver.handle_rtp(at(1000 + 40 * u64::from(frame)), &head[..length], payload, Ecn::NotEct);
+            let id = if described { DEPENDENCY } else { DEPENDENCY + 1 };
+            let head = with_elements(*header, &[(id, descriptor)]);
+            receiver.handle_rtp(at(1000 + 40 * u64::from(frame)), &head, payload, Ecn::NotEct);
         }
         let layers = receiver.sources().next().unwrap().layers;
         (frames(&mut receiver).iter().map(|frame| frame.rtp_timestamp / 3600).collect::<Vec<_>>(), layers)

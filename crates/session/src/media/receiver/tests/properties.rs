@@ -11,15 +11,7 @@ enum Operation {
     /// Arbitrary bytes.
     Noise(Vec<u8>),
     /// A packet, truncated to this length.
-    Media {
-        ssrc: u32,
-        sequence: u16,
-        timestamp: u32,
-        transport: u16,
-        send_time: u64,
-        payload_type: u8,
-        cut: usize,
-    },
+    Media(Sent, usize),
     Report(SenderReport),
     Bye(u32),
     Timeout,
@@ -28,27 +20,16 @@ enum Operation {
 }
 
 fn operation() -> impl Strategy<Value = Operation> {
-    let media = (0_u32..4, any::<u16>(), any::<u32>(), any::<u16>(), any::<u64>(), 96_u8..99, 0_usize..80)
-        .prop_map(|(ssrc, sequence, timestamp, transport, send_time, payload_type, cut)| Operation::Media {
-            ssrc,
-            sequence,
-            timestamp,
-            transport,
-            send_time,
-            payload_type,
-            cut,
-        });
-    let near = (0_u32..2, 0_u16..60, 0_u32..12, 0_u16..60, 0_u64..1_000_000_000).prop_map(
-        |(ssrc, sequence, timestamp, transport, send_time)| Operation::Media {
-            ssrc,
-            sequence,
-            timestamp,
-            transport,
-            send_time,
-            payload_type: 96,
-            cut: 80,
-        },
-    );
+    let packet = |payload_type, ((ssrc, sequence, timestamp), (transport, send_time))| {
+        let marker = sequence % 5 == 4;
+        let header = RtpHeader { marker, payload_type, sequence, timestamp, ssrc, extension: None };
+        Sent { header, transport: Some(transport), send_time: Some(Timestamp::from_nanos(send_time)) }
+    };
+    let media = ((0_u32..4, any::<u16>(), any::<u32>()), any::<(u16, u64)>());
+    let media = (media, 96_u8..99, 0_usize..80)
+        .prop_map(move |(fields, kind, cut)| Operation::Media(packet(kind, fields), cut));
+    let near = ((0_u32..2, 0_u16..60, 0_u32..12), (0_u16..60, 0_u64..1_000_000_000))
+        .prop_map(move |fields| Operation::Media(packet(96, fields), 80));
     let report = (0_u32..4, any::<u64>(), any::<u32>()).prop_map(|(ssrc, time, rtp_timestamp)| {
         let time = NtpTimestamp::from_bits(time);
         Operation::Report(SenderReport { ssrc, time, rtp_timestamp, ..SenderReport::default() })
@@ -81,8 +62,8 @@ proptest! {
     fn any_input_is_safe_and_the_output_ends(
         kind in kind(), operations in prop::collection::vec(operation(), 0..200),
     ) {
-        let mut config = MediaReceiverConfig::new(1, &"ü".repeat(200), kind);
-        config.payloads = vec![PayloadFormat::video(96), PayloadFormat::audio(97, 48_000), PayloadFormat::padding(98)];
+        let payloads = vec![PayloadFormat::video(96), PayloadFormat::audio(97, 48_000), PayloadFormat::padding(98)];
+        let config = MediaReceiverConfig { payloads, ..MediaReceiverConfig::new(1, &"ü".repeat(200), kind) };
         let mut receiver = MediaReceiver::new(config).unwrap();
         let (mut now, mut fed) = (0_u64, 0);
         for operation in operations {
@@ -92,11 +73,8 @@ proptest! {
                     fed += 1;
                     receiver.handle_rtp(time, &bytes, &Payload::default(), Ecn::Ce);
                 }
-                Operation::Media { ssrc, sequence, timestamp, transport, send_time, payload_type, cut } => {
-                    let marker = sequence % 5 == 4;
-                    let header = RtpHeader { marker, payload_type, sequence, timestamp, ssrc, extension: None };
-                    let send_time = Some(Timestamp::from_nanos(send_time));
-                    let mut head = Sent { header, transport: Some(transport), send_time }.head();
+                Operation::Media(sent, cut) => {
+                    let mut head = sent.head();
                     head.truncate(cut);
                     fed += 1;
                     receiver.handle_rtp(time, &head, &Payload::zeros(DataSize::from_bytes(900)), Ecn::Ect1);
@@ -182,9 +160,8 @@ fn reports_what_arrived(start: u16, steps: &[(u64, u16, i32)], by_stream: bool) 
         }
         number = number.wrapping_add(lost / 8).wrapping_add(1);
         let sent = number.wrapping_add_signed(if displaced < 0 { displaced as i16 * 4 } else { 0 });
-        let header = RtpHeader { ssrc: 7, sequence: sent, ..RtpHeader::default() };
-        Sent { header, transport: Some(sent), send_time: None }
-            .arrive(&mut receiver, Timestamp::from_nanos(now));
+        let packet = Sent { transport: Some(sent), ..Sent::numbered(7, sent, false) };
+        packet.arrive(&mut receiver, Timestamp::from_nanos(now));
         came.entry(sent).or_insert(now);
     }
     let max = if by_stream { 1_000_000 } else { 125_000 };

@@ -12,61 +12,47 @@ const RTX: u8 = 98;
 const PARITY: u8 = 99;
 
 fn receiver(key_frames: KeyFrameRequest) -> MediaReceiver {
-    let mut config = MediaReceiverConfig::new(1, "receiver", FeedbackKind::ReceiverReports);
-    config.payloads = vec![
+    let payloads = vec![
         PayloadFormat::video(VIDEO),
         PayloadFormat::audio(AUDIO, 48_000),
         PayloadFormat::rtx(RTX, VIDEO),
         PayloadFormat::rtx(100, AUDIO),
     ];
-    config.repair = RepairConfig { nack: true, key_frames };
-    MediaReceiver::new(config).unwrap()
+    MediaReceiver::new(repairing(payloads, true, key_frames)).unwrap()
 }
 
 /// Packet `number` of a stream whose frames have three packets, every 30 ms of the media clock.
 fn packet(number: u16) -> RtpHeader {
-    let timestamp = u32::from(number / 3) * 2700;
-    RtpHeader {
-        ssrc: 7,
-        payload_type: VIDEO,
-        sequence: number,
-        timestamp,
-        marker: number % 3 == 2,
-        extension: None,
-    }
+    let (timestamp, marker) = (u32::from(number / 3) * 2700, number % 3 == 2);
+    RtpHeader { ssrc: 7, payload_type: VIDEO, sequence: number, timestamp, marker, extension: None }
 }
 
 fn arrive(receiver: &mut MediaReceiver, ms: u64, number: u16) {
-    Sent { header: packet(number), ..Sent::default() }.arrive(receiver, at(ms));
+    Sent::of(packet(number)).arrive(receiver, at(ms));
 }
 
 fn arrive_all(receiver: &mut MediaReceiver, ms: u64, numbers: &[u16]) {
-    for &number in numbers {
-        arrive(receiver, ms, number);
-    }
+    numbers.iter().for_each(|number| arrive(receiver, ms, *number));
 }
 
 fn repair(receiver: &mut MediaReceiver, ms: u64, number: u16) {
     let original = packet(number);
     let header = RtpHeader { ssrc: 8, payload_type: RTX, sequence: 500 + number, ..original };
-    let mut head = Sent { header, ..Sent::default() }.head();
+    let mut head = Sent::of(header).head();
     head.extend(RtxHeader { original_sequence: number }.to_bytes());
     receiver.handle_rtp(at(ms), &head, &Payload::zeros(DataSize::from_bytes(984)), Ecn::NotEct);
 }
 
 /// What is requested at `ms`: sequence numbers, and the number of requests for a key frame.
 fn requests(receiver: &mut MediaReceiver, ms: u64) -> (Vec<u16>, usize) {
-    let packets: Vec<Packet> = drain(receiver, at(ms)).into_iter().flatten().collect();
-    let numbers = packets.iter().filter_map(|packet| match packet {
-        Packet::Nack(nack) => {
-            assert_eq!((nack.sender_ssrc, nack.media_ssrc), (1, 7));
-            Some(nack.numbers().collect::<Vec<_>>())
-        }
-        _ => None,
+    let datagrams = drain(receiver, at(ms));
+    let keys = datagrams.iter().flatten();
+    let keys = keys.filter(|packet| matches!(packet, Packet::PictureLoss(_) | Packet::FullIntra(_))).count();
+    let numbers = only!(Nack, datagrams).flat_map(|nack| {
+        assert_eq!((nack.sender_ssrc, nack.media_ssrc), (1, 7));
+        nack.numbers().collect::<Vec<_>>()
     });
-    let keys =
-        packets.iter().filter(|packet| matches!(packet, Packet::PictureLoss(_) | Packet::FullIntra(_)));
-    (numbers.flatten().collect(), keys.count())
+    (numbers.collect(), keys)
 }
 
 /// All requests until `end`, with their times.
@@ -83,21 +69,14 @@ fn requests_until(receiver: &mut MediaReceiver, end: u64) -> Vec<(u64, Vec<u16>,
     all
 }
 
-fn frames(receiver: &mut MediaReceiver) -> Vec<(u32, Timestamp, u64)> {
-    let events = std::iter::from_fn(|| receiver.poll_event());
-    let frame = |event| match event {
-        MediaEvent::Frame(frame) => Some((frame.rtp_timestamp / 2700, frame.at, frame.repaired)),
-        _ => None,
-    };
-    events.filter_map(frame).collect()
+fn completed(receiver: &mut MediaReceiver) -> Vec<(u32, Timestamp, u64)> {
+    frames(receiver).iter().map(|frame| (frame.rtp_timestamp / 2700, frame.at, frame.repaired)).collect()
 }
 
 #[test]
 fn a_lost_packet_is_requested_and_a_reordered_one_is_not() {
     let mut receiver = receiver(KeyFrameRequest::None);
-    for number in [0, 1, 3, 4, 2, 5] {
-        arrive(&mut receiver, 0, number);
-    }
+    arrive_all(&mut receiver, 0, &[0, 1, 3, 4, 2, 5]);
     assert_eq!(requests_until(&mut receiver, 100), []);
     // Number 6 is lost. Number 9 is three higher.
     for (ms, number) in [(100, 7), (101, 8), (102, 9)] {
@@ -117,14 +96,14 @@ fn the_last_packet_of_a_frame_is_repaired_and_the_next_frame_completes() {
     arrive_all(&mut receiver, 0, &[0, 1, 2, 3, 4]);
     arrive_all(&mut receiver, 30, &[6, 7, 8]);
     assert_eq!(requests(&mut receiver, 30).0, [5]);
-    assert_eq!(frames(&mut receiver), [(0, at(0), 0)]);
+    assert_eq!(completed(&mut receiver), [(0, at(0), 0)]);
     repair(&mut receiver, 130, 5);
     // The delay of the first includes the repair; the other one had arrived before.
-    assert_eq!(frames(&mut receiver), [(1, at(130), 1), (2, at(30), 0)]);
+    assert_eq!(completed(&mut receiver), [(1, at(130), 1), (2, at(30), 0)]);
     // A repeated repair, and the original after its repair, have no effect.
     repair(&mut receiver, 131, 5);
     arrive(&mut receiver, 132, 5);
-    assert_eq!(frames(&mut receiver), []);
+    assert_eq!(completed(&mut receiver), []);
     let figures = receiver.sources().next().unwrap();
     assert_eq!((figures.frames, figures.repaired_frames, figures.repaired_packets), (3, 1, 1));
     assert_eq!((figures.requested_packets, figures.unrepaired_packets), (1, 0));
@@ -192,27 +171,17 @@ fn a_repaired_audio_packet_is_one_frame() {
         RtpHeader { ssrc: 9, payload_type: AUDIO, sequence: number, timestamp, ..RtpHeader::default() }
     };
     for number in [0, 2] {
-        Sent { header: audio(number), ..Sent::default() }.arrive(&mut receiver, at(u64::from(number) * 20));
+        Sent::of(audio(number)).arrive(&mut receiver, at(u64::from(number) * 20));
     }
     receiver.handle_timeout(at(50));
-    let datagrams = drain(&mut receiver, at(50));
-    assert!(
-        datagrams
-            .iter()
-            .flatten()
-            .any(|packet| matches!(packet, Packet::Nack(nack) if nack.numbers().eq([1])))
-    );
+    assert!(only!(Nack, drain(&mut receiver, at(50))).any(|nack| nack.numbers().eq([1])));
     let header = RtpHeader { ssrc: 10, payload_type: 100, sequence: 3, ..audio(1) };
-    let mut bytes = Sent { header, ..Sent::default() }.head();
+    let mut bytes = Sent::of(header).head();
     bytes.extend([0, 1, b'a']);
     receiver.handle_rtp(at(90), &bytes, &Payload::default(), Ecn::NotEct);
-    Sent { header: audio(1), ..Sent::default() }.arrive(&mut receiver, at(95));
-    let events: Vec<_> = std::iter::from_fn(|| receiver.poll_event()).collect();
-    let payloads = events.iter().filter_map(|event| match event {
-        MediaEvent::Frame(frame) => Some((frame.rtp_timestamp, frame.payload.len())),
-        _ => None,
-    });
-    let payloads = payloads.collect::<Vec<_>>();
+    Sent::of(audio(1)).arrive(&mut receiver, at(95));
+    let frames = frames(&mut receiver);
+    let payloads: Vec<_> = frames.iter().map(|frame| (frame.rtp_timestamp, frame.payload.len())).collect();
     assert_eq!(payloads, [(0, 984), (1920, 984), (960, 1)]);
 }
 
@@ -221,10 +190,7 @@ fn an_answer_to_the_reference_time_gives_the_rtt() {
     let mut receiver = receiver(KeyFrameRequest::None);
     arrive(&mut receiver, 0, 0);
     let reports = drain(&mut receiver, at(500));
-    let reference = reports.iter().flatten().find_map(|packet| match packet {
-        Packet::ExtendedReport(report) => report.reference_time,
-        _ => None,
-    });
+    let reference = only!(ExtendedReport, reports).find_map(|report| report.reference_time);
     assert_eq!(reference, Some(NtpTimestamp::from_timestamp(at(500))));
     let answer = |ssrc| {
         let delay = giusto_rtp::NtpDelay::from_delta(TimeDelta::from_millis(200));
@@ -245,11 +211,11 @@ fn an_answer_to_the_reference_time_gives_the_rtt() {
 
 #[test]
 fn packets_are_recovered_from_parity_without_any_request() {
-    let mut config = MediaReceiverConfig::new(1, "receiver", FeedbackKind::ReceiverReports);
-    config.payloads = vec![PayloadFormat::video(VIDEO), PayloadFormat::parity(PARITY)];
+    let payloads = vec![PayloadFormat::video(VIDEO), PayloadFormat::parity(PARITY)];
+    let config = repairing(payloads, false, KeyFrameRequest::None);
     let mut receiver = MediaReceiver::new(config).unwrap();
     let bytes = |number: u16| {
-        let mut bytes = Sent { header: packet(number), ..Sent::default() }.head();
+        let mut bytes = Sent::of(packet(number)).head();
         bytes.extend((0..20 + number).map(|place| (place * 7 + number) as u8));
         bytes
     };
@@ -257,7 +223,7 @@ fn packets_are_recovered_from_parity_without_any_request() {
     (0..9).for_each(|number| parity.add(&[&bytes(number)], 0).unwrap());
     let protected = Protected::of_numbers(0, 0..9).unwrap();
     let header = RtpHeader { ssrc: 20, payload_type: PARITY, ..RtpHeader::default() };
-    let mut repair = Sent { header, ..Sent::default() }.head();
+    let mut repair = Sent::of(header).head();
     RtpHeader::insert_sources(&mut repair, &[7]);
     parity.header(vec![protected]).write(&mut repair).unwrap();
     repair.extend(parity.payload());

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn media(sequence: u16, timestamp: u32) -> Sent {
-    Sent { header: RtpHeader { ssrc: 7, sequence, timestamp, ..RtpHeader::default() }, ..Sent::default() }
+    Sent::of(RtpHeader { ssrc: 7, sequence, timestamp, ..RtpHeader::default() })
 }
 
 fn report(receiver: &mut MediaReceiver) -> ReportBlock {
@@ -14,9 +14,8 @@ fn report(receiver: &mut MediaReceiver) -> ReportBlock {
 }
 
 fn with_clock(rate: u32) -> MediaReceiver {
-    let mut config = MediaReceiverConfig::new(1, "receiver", FeedbackKind::ReceiverReports);
-    config.payloads = vec![PayloadFormat::audio(0, rate)];
-    MediaReceiver::new(config).unwrap()
+    let payloads = vec![PayloadFormat::audio(0, rate)];
+    MediaReceiver::new(repairing(payloads, false, KeyFrameRequest::None)).unwrap()
 }
 
 /// RFC 3550 A.3 step by step: expected and received packets of each interval, lost · 256 / expected.
@@ -80,13 +79,7 @@ fn the_packet_that_waited_completes_its_frame_at_its_own_time() {
     let mut receiver = with_clock(8000);
     let mut arrive = |sequence, timestamp, now| {
         media(sequence, timestamp).arrive(&mut receiver, at(now));
-        let mut frames = Vec::new();
-        while let Some(event) = receiver.poll_event() {
-            if let MediaEvent::Frame(frame) = event {
-                frames.push((frame.rtp_timestamp, frame.at));
-            }
-        }
-        frames
+        frames(&mut receiver).iter().map(|frame| (frame.rtp_timestamp, frame.at)).collect::<Vec<_>>()
     };
     assert_eq!(arrive(1, 100, 10), [(100, at(10))]);
     assert_eq!(arrive(101, 200, 20), []);
@@ -96,15 +89,11 @@ fn the_packet_that_waited_completes_its_frame_at_its_own_time() {
 #[test]
 fn a_further_source_does_not_replace_an_active_one() {
     let mut receiver = receiver(FeedbackKind::ReceiverReports);
-    for ssrc in 0..40 {
-        let header = RtpHeader { ssrc, ..RtpHeader::default() };
-        Sent { header, ..Sent::default() }.arrive(&mut receiver, at(0));
-    }
+    (0..40).for_each(|ssrc| Sent::numbered(ssrc, 0, false).arrive(&mut receiver, at(0)));
     assert_eq!(blocks(&drain(&mut receiver, at(500))).len(), 31);
     let bye = Packet::Bye(Bye { sources: vec![3], reason: None });
     receiver.handle_rtcp(at(600), &bye);
-    let header = RtpHeader { ssrc: 100, ..RtpHeader::default() };
-    Sent { header, ..Sent::default() }.arrive(&mut receiver, at(700));
+    Sent::numbered(100, 0, false).arrive(&mut receiver, at(700));
     let reported: Vec<_> = blocks(&drain(&mut receiver, at(1500))).iter().map(|block| block.ssrc).collect();
     assert!(reported.contains(&100) && !reported.contains(&3) && reported.len() == 31, "{reported:?}");
 }
@@ -133,9 +122,8 @@ fn a_session_continues_when_one_of_two_sources_leaves() {
     {
         let mut receiver = super::receiver(kind);
         for (ssrc, number) in [(7, 0), (8, 1)] {
-            let header = RtpHeader { ssrc, sequence: number, ..RtpHeader::default() };
-            let sent = Sent { header, transport: Some(number), send_time: Some(at(100)) };
-            sent.arrive(&mut receiver, at(100));
+            let sent = Sent::numbered(ssrc, number, false);
+            Sent { transport: Some(number), send_time: Some(at(100)), ..sent }.arrive(&mut receiver, at(100));
         }
         receiver.handle_rtcp(at(110), &Packet::Bye(Bye { sources: vec![7], reason: None }));
         assert_eq!(receiver.poll_event(), Some(MediaEvent::Ended { ssrc: 7 }));
@@ -143,8 +131,8 @@ fn a_session_continues_when_one_of_two_sources_leaves() {
         let reported: Vec<_> = blocks(&datagrams).iter().map(|block| block.ssrc).collect();
         assert_eq!(reported, [8], "{kind:?}");
         // Packets that are unreported at this time are never reported.
-        let header = RtpHeader { ssrc: 8, sequence: 2, ..RtpHeader::default() };
-        Sent { header, transport: Some(2), send_time: Some(at(600)) }.arrive(&mut receiver, at(601));
+        let sent = Sent::numbered(8, 2, false);
+        Sent { transport: Some(2), send_time: Some(at(600)), ..sent }.arrive(&mut receiver, at(601));
         receiver.handle_rtcp(at(602), &Packet::Bye(Bye { sources: vec![8], reason: None }));
         assert_eq!((receiver.poll_timeout(), receiver.poll_transmit(at(5000))), (None, None), "{kind:?}");
     }

@@ -5,8 +5,7 @@ use giusto_units::PeerTimestamp;
 use super::*;
 
 fn packet(transport: u16) -> Sent {
-    let header = RtpHeader { ssrc: 7, sequence: transport, ..RtpHeader::default() };
-    Sent { header, transport: Some(transport), send_time: None }
+    Sent { transport: Some(transport), ..Sent::numbered(7, transport, false) }
 }
 
 /// Numbers and times in feedback messages, in order.

@@ -1,19 +1,6 @@
 //! One-way delay of RTP streams, whose datagrams carry no send time: it comes from sender reports (RFC 3550 §6.4.1).
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail loudly")]
 
-use std::net::SocketAddr;
-
-use giusto_measure::{DelayBasis, DelaySummary};
-use giusto_session::{
-    Session,
-    probe::{
-        Content, Inbound, LocalClock, Outgoing, Passive, Receiver, ReceiverConfig, Sender, SenderConfig,
-        SenderReports,
-        payload::{PayloadSizes, SizeLimits, SizeSource},
-        wire::{StreamFormat, StreamRequest},
-    },
-};
-use giusto_units::{DataSize, TimeDelta, Timestamp};
+use crate::prelude::*;
 
 const SIZE: DataSize = DataSize::from_bytes(200);
 /// On the way to the receiver.
@@ -37,11 +24,7 @@ fn outgoing() -> Outgoing {
 }
 
 fn deliver(receiver: &mut Receiver, now: Timestamp, bytes: &[u8]) {
-    let from = SocketAddr::from(([192, 0, 2, 1], 7));
-    let segment = bytes.len();
-    let inbound =
-        Inbound { from, bytes, segment, at: now, tos: None, kernel_dropped: None, truncated: false };
-    receiver.handle(now, &inbound);
+    receiver.handle(now, &inbound(([192, 0, 2, 1], 7).into(), bytes, now));
 }
 
 /// The delays at a receiver that accepts RTP from anybody, of a sender whose reports are `off` from the time of day.

@@ -1,22 +1,6 @@
 //! Streams whose sender's address changes, over a simulated network on a virtual clock.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail loudly")]
 
-mod common;
-
-use common::{Net, SIZE, address, datagram, figures, receiver_config, request};
-use giusto_session::{
-    Session,
-    keys::KeyRing,
-    probe::{
-        Inbound, Receiver, ReceiverConfig, Sender, SenderConfig, SenderEvent,
-        wire::{DataHeader, Message, ReverseLimits, StreamRequest, StreamToken},
-    },
-};
-use giusto_units::TimeDelta;
-
-fn ring() -> KeyRing {
-    KeyRing::parse(&format!("1 {}\n", "07".repeat(32))).unwrap()
-}
+use crate::prelude::*;
 
 /// The numbers of datagrams received and lost, and those of no stream.
 fn counts(net: &Net) -> (u64, u64, u64) {
@@ -88,25 +72,16 @@ fn who_copies_authenticated_datagrams_moves_nothing() {
     let config = ReceiverConfig { keys: Some(ring()), ..receiver_config() };
     let mut net = Net::new(config);
     let (old, new, stranger) = (address(5000), address(6000), address(7000));
-    let config = SenderConfig { keys: Some(ring()), ..SenderConfig::new(request(), 1) };
-    let (mut sender, token) = net.open_with(old, config);
-    let sealed = |net: &Net, sender: &Sender, token: StreamToken, sequence: u64| {
-        let mut bytes = vec![0; SIZE];
-        let now = net.now.as_nanos();
-        let header = DataHeader { token, sequence, scheduled_ns: now, sent_ns: now };
-        assert!(header.write_sealed(&mut bytes, sender.data_key().unwrap()));
-        bytes
-    };
+    let (mut sender, token) = net.open_with(old, with_key(1));
     for sequence in 0..10 {
-        let bytes = sealed(&net, &sender, token, sequence);
-        net.deliver(old, &bytes);
+        net.deliver(old, &sealed(&net, &sender, token, sequence));
     }
     // A copy is as good as the original, but who sends it cannot answer.
     let copy = sealed(&net, &sender, token, 10);
     net.deliver(stranger, &copy);
     let probe = net.answers().into_iter().find(|(to, _)| *to == stranger).unwrap().1;
     assert!(Message::decode(&probe).is_err(), "it is authenticated");
-    let cookie = giusto_session::probe::wire::Cookie { issued_ns: net.now.as_nanos(), proof: [1; 16] };
+    let cookie = Cookie { issued_ns: net.now.as_nanos(), proof: [1; 16] };
     net.deliver(stranger, &Message::PathProof { token, cookie }.encode(0));
     assert_eq!(net.stream().from(), old);
     assert_eq!(net.receiver.counters().unauthenticated, 1);
@@ -117,8 +92,7 @@ fn who_copies_authenticated_datagrams_moves_nothing() {
     net.deliver(stranger, &changed);
     assert_eq!(net.receiver.counters().unauthenticated, 2);
     // The sender itself moves.
-    let bytes = sealed(&net, &sender, token, 11);
-    net.deliver(new, &bytes);
+    net.deliver(new, &sealed(&net, &sender, token, 11));
     let probe = net.answers().into_iter().find(|(to, _)| *to == new).unwrap().1;
     sender.handle_datagram(net.now, &probe, net.now);
     net.converse(new, &mut sender, TimeDelta::from_millis(20));
@@ -137,16 +111,7 @@ fn ask_again(net: &mut Net, asker: &mut Receiver, from: std::net::SocketAddr, co
         }
         for (to, bytes) in net.answers() {
             if to == from {
-                let inbound = Inbound {
-                    from: there,
-                    bytes: &bytes,
-                    segment: bytes.len(),
-                    at: net.now,
-                    tos: None,
-                    kernel_dropped: None,
-                    truncated: false,
-                };
-                asker.handle(net.now, &inbound);
+                asker.handle(net.now, &inbound(there, &bytes, net.now));
             }
         }
         net.now += TimeDelta::from_millis(1);
@@ -172,11 +137,7 @@ fn a_stream_in_the_reverse_direction_moves_to_who_asked_for_it() {
         let mut asker = Receiver::new(receiver_config());
         ask_again(&mut net, &mut asker, new, &config);
         assert_eq!((net.asked.len(), net.moved.clone()), (1, vec![(old, new)]));
-        assert_eq!(
-            asker.counters(),
-            Receiver::new(receiver_config()).counters(),
-            "its answers are no strangers"
-        );
+        assert_eq!(asker.counters(), Counters::default(), "its answers are no strangers");
         // From the same address again, for the NAT may be as before.
         ask_again(&mut net, &mut asker, new, &config);
         assert_eq!(net.moved.len(), 1);

@@ -1,30 +1,13 @@
 //! Two ends of a media session over a path that loses, reorders, duplicates and corrupts datagrams, and repairs them.
 
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on should end")]
-
-use std::collections::{BTreeMap, BTreeSet};
-
-use giusto_congestion::{Algorithm, Limits};
-use giusto_rtp::{
-    RtpHeader, RtxHeader, TransportSequence,
-    rtcp::{Nack, Packet, Packets, PictureLoss},
-};
-use giusto_session::media::{
-    Frame, KeyFrameRequest, MediaEndpoint, MediaEvent, MediaReceiver, MediaReceiverConfig, MediaSender,
-    MediaSenderConfig, MediaStream, PADDING_TYPE, ParityRatio, ParityStream, Payload, PayloadFormat,
-    RateRange, RepairConfig, SourceFigures, StreamFigures, StreamRepair, TRANSPORT_SEQUENCE_ID,
-};
-use giusto_units::{DataRate, Ecn, TimeDelta, Timestamp};
 use rand::{Rng, RngExt, SeedableRng, rngs::StdRng};
+
+use crate::prelude::*;
 
 const VIDEO: u8 = 96;
 const RTX: u8 = 98;
 const PARITY: u8 = 99;
 const FRAMES: u64 = 300;
-
-fn ms(millis: u64) -> Timestamp {
-    Timestamp::from_nanos(millis * 1_000_000)
-}
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Path {

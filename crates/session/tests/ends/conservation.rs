@@ -1,22 +1,7 @@
 //! Every datagram ends in exactly one state, and the states add up (docs/reference/statistics.md): through both ends, over a
 //! network that loses, copies, reorders and damages, with senders that begin again.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail loudly")]
 
-mod common;
-
-use std::net::SocketAddr;
-
-use common::{Net, SIZE, address, receiver_config, request};
-use giusto_rtp::RtpHeader;
-use giusto_session::{
-    keys::KeyRing,
-    probe::{
-        Counters, ReceiverConfig, Sender, SenderConfig, SenderEvent, Stream,
-        wire::{DataHeader, Report, SenderFigures, StreamFormat, StreamRequest, StreamToken},
-    },
-};
-use giusto_units::TimeDelta;
-use proptest::prelude::*;
+use crate::prelude::*;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Format {
@@ -74,40 +59,33 @@ impl Source {
             request.ssrc = Some(ssrc);
         }
         let keys = (format == Format::Authenticated).then(ring);
-        let config = SenderConfig { keys, ..SenderConfig::new(request, nonce) };
+        let config = SenderConfig { keys, request, ..plain(nonce) };
         let (sender, token) = net.open_with(from, config);
         Self { format, sender, token, ssrc, sent: 0 }
     }
 
     fn next(&mut self, net: &Net) -> Vec<u8> {
-        let mut datagram = vec![0; SIZE];
-        let now = net.now.as_nanos();
-        let header = DataHeader { token: self.token, sequence: self.sent, scheduled_ns: now, sent_ns: now };
-        match self.format {
-            Format::Plain => assert!(header.write(&mut datagram)),
-            Format::Authenticated => {
-                assert!(header.write_sealed(&mut datagram, self.sender.data_key().unwrap()));
-            }
+        let datagram = match self.format {
+            Format::Plain => datagram(self.token, self.sent, net.now.as_nanos()),
+            Format::Authenticated => sealed(net, &self.sender, self.token, self.sent),
             Format::Rtp => {
                 let number = FIRST_RTP + self.sent;
+                let (sequence, timestamp) = (number as u16, (number * 8) as u32);
                 let header = RtpHeader {
-                    marker: false,
                     payload_type: 96,
-                    sequence: number as u16,
-                    timestamp: (number * 8) as u32,
+                    sequence,
+                    timestamp,
                     ssrc: self.ssrc,
-                    extension: None,
+                    ..RtpHeader::default()
                 };
+                let mut datagram = vec![0; SIZE];
                 header.write(&mut datagram).unwrap();
+                datagram
             }
-        }
+        };
         self.sent += 1;
         datagram
     }
-}
-
-fn ring() -> KeyRing {
-    KeyRing::parse(&format!("1 {}", "07".repeat(32))).unwrap()
 }
 
 /// What arrived for streams, and what came to nothing.
@@ -123,34 +101,7 @@ fn measured(streams: &[&Stream]) -> u64 {
 }
 
 fn outside(counters: Counters) -> u64 {
-    let Counters {
-        foreign,
-        malformed,
-        corrupt,
-        other_version,
-        forged,
-        unauthenticated,
-        other_source,
-        probation,
-        unannounced,
-        denied,
-        late,
-        refused,
-        unanswered_handshakes,
-    } = counters;
-    foreign
-        + malformed
-        + corrupt
-        + other_version
-        + forged
-        + unauthenticated
-        + other_source
-        + probation
-        + unannounced
-        + denied
-        + late
-        + refused
-        + unanswered_handshakes
+    counters.refused + counters.reasons().iter().map(|(.., count)| count).sum::<u64>()
 }
 
 /// Runs a stream over the network; checks the sums at both ends.

@@ -1,12 +1,6 @@
 //! A sender of media whose calls come late, as on a busy machine: it keeps its rate, and does not exceed it.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail loudly")]
 
-use giusto_congestion::{Algorithm, Limits, PacerSettings};
-use giusto_pace::media::PacerConfig;
-use giusto_session::media::{
-    Frame, MediaSender, MediaSenderConfig, MediaStream, Payload, RateRange, pacer_config,
-};
-use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
+use crate::prelude::*;
 
 const RATE: DataRate = DataRate::from_bps(1_000_000);
 const FRAME: TimeDelta = TimeDelta::from_micros(33_333);

@@ -1,27 +1,39 @@
 //! One receiver and its senders over a simulated network, on a virtual clock.
-#![allow(dead_code, reason = "not every test uses all of it")]
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may fail loudly")]
 
-use std::{
-    collections::{BTreeMap, VecDeque},
+pub(crate) use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
     net::SocketAddr,
 };
 
-use giusto_session::{
-    Session,
-    probe::{
-        Inbound, LocalClock, Receiver, ReceiverConfig, ReceiverEvent, Sender, SenderConfig, SenderEvent,
-        Stream,
-        wire::{DataHeader, SenderFigures, StreamRequest, StreamToken},
-    },
+pub(crate) use giusto_congestion::{
+    Algorithm, Controller, Decision, Feedback, FeedbackKind, Fixed, Limits, PacerSettings, QueueState,
+    SentPacket, Target,
 };
-use giusto_units::{DataSize, TimeDelta, Timestamp};
+pub(crate) use giusto_measure::{DelayBasis, DelaySummary};
+pub(crate) use giusto_pace::media::PacerConfig;
+pub(crate) use giusto_rtp::{
+    RtpHeader, RtxHeader, TransportSequence, h264, rtcp::*, voice::*, vp8::FrameTag,
+};
+pub(crate) use giusto_session::{
+    Session,
+    keys::*,
+    media::*,
+    probe::{payload::*, voice::*, wire::*, *},
+    video::*,
+};
+pub(crate) use giusto_units::*;
+pub(crate) use proptest::prelude::*;
 
 pub(crate) const RATE_BPS: u64 = 1_600_000;
 pub(crate) const SIZE: usize = 200;
 
 pub(crate) fn address(port: u16) -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], port))
+}
+
+/// A time of the clocks of media.
+pub(crate) fn ms(millis: u64) -> Timestamp {
+    Timestamp::from_nanos(millis * 1_000_000)
 }
 
 pub(crate) fn request() -> StreamRequest {
@@ -37,13 +49,33 @@ pub(crate) fn receiver_config() -> ReceiverConfig {
     ReceiverConfig::new([3; 32], LocalClock::default())
 }
 
+pub(crate) fn plain(nonce: u64) -> SenderConfig {
+    SenderConfig::new(request(), nonce)
+}
+
+/// A ring of these keys, each an id and the byte that it consists of.
+pub(crate) fn ring_of(keys: &[(u32, u8)]) -> KeyRing {
+    let line = |(id, byte): &(u32, u8)| format!("{id} {}\n", format!("{byte:02x}").repeat(32));
+    KeyRing::parse(&keys.iter().map(line).collect::<String>()).unwrap()
+}
+
+pub(crate) fn ring() -> KeyRing {
+    ring_of(&[(1, 7)])
+}
+
+pub(crate) fn with_key(nonce: u64) -> SenderConfig {
+    SenderConfig { keys: Some(ring()), ..plain(nonce) }
+}
+
+/// A datagram of which nothing is known but its bytes.
+pub(crate) fn inbound(from: SocketAddr, bytes: &[u8], at: Timestamp) -> Inbound<'_> {
+    Inbound { from, bytes, segment: bytes.len(), at, tos: None, kernel_dropped: None, truncated: false }
+}
+
 /// One receiver and its senders; every datagram takes 1 ms.
 pub(crate) struct Net {
     pub(crate) now: Timestamp,
     pub(crate) receiver: Receiver,
-    /// Bytes received and sent by the receiver.
-    pub(crate) bytes_in: u64,
-    pub(crate) bytes_out: u64,
     /// Bytes received minus bytes sent, per address.
     pub(crate) budget: BTreeMap<SocketAddr, i64>,
     /// Indices of the datagrams to drop, counted over both directions.
@@ -63,8 +95,6 @@ impl Net {
         Self {
             now: Timestamp::from_nanos(1_000_000_000),
             receiver: Receiver::new(config),
-            bytes_in: 0,
-            bytes_out: 0,
             budget: BTreeMap::new(),
             lost: Vec::new(),
             carried: 0,
@@ -76,34 +106,22 @@ impl Net {
         }
     }
 
-    pub(crate) fn arrives(&mut self) -> bool {
+    fn arrives(&mut self) -> bool {
         self.carried += 1;
         !self.lost.contains(&self.carried)
     }
 
     pub(crate) fn deliver(&mut self, from: SocketAddr, bytes: &[u8]) {
         if self.arrives() {
-            self.bytes_in += bytes.len() as u64;
             *self.budget.entry(from).or_default() += bytes.len() as i64;
-            let inbound = Inbound {
-                from,
-                bytes,
-                segment: bytes.len(),
-                at: self.now,
-                tos: None,
-                kernel_dropped: None,
-                truncated: false,
-            };
-            self.receiver.handle(self.now, &inbound);
+            self.receiver.handle(self.now, &inbound(from, bytes, self.now));
             self.inward.push((from, bytes.to_vec()));
         }
         self.collect();
     }
 
     pub(crate) fn deliver_all(&mut self, from: SocketAddr, datagrams: &[Vec<u8>]) {
-        for bytes in datagrams {
-            self.deliver(from, bytes);
-        }
+        datagrams.iter().for_each(|bytes| self.deliver(from, bytes));
     }
 
     pub(crate) fn collect(&mut self) {
@@ -121,7 +139,6 @@ impl Net {
     pub(crate) fn answers(&mut self) -> VecDeque<(SocketAddr, Vec<u8>)> {
         let mut answers = VecDeque::new();
         while let Some(transmit) = self.receiver.poll_transmit() {
-            self.bytes_out += transmit.bytes.len() as u64;
             *self.budget.entry(transmit.to).or_default() -= transmit.bytes.len() as i64;
             self.outward.push((transmit.to, transmit.bytes.clone()));
             if self.arrives() {
@@ -143,20 +160,15 @@ impl Net {
         while self.now < end {
             if sender.poll_timeout().is_some_and(|at| at <= self.now) {
                 sender.handle_timeout(self.now);
-                assert!(
-                    sender.poll_timeout().is_none_or(|at| at > self.now),
-                    "the sender asks for time again"
-                );
+                assert!(sender.poll_timeout().is_none_or(|at| at > self.now), "the sender asks for it again");
             }
             while let Some(bytes) = sender.poll_transmit(self.now) {
                 self.deliver(from, &bytes);
             }
             if self.receiver.next_timeout().is_some_and(|at| at <= self.now) {
                 self.receiver.handle_timeout(self.now);
-                assert!(
-                    self.receiver.next_timeout().is_none_or(|at| at > self.now),
-                    "the receiver asks for time again"
-                );
+                let next = self.receiver.next_timeout();
+                assert!(next.is_none_or(|at| at > self.now), "the receiver asks for it again");
                 self.collect();
             }
             for (to, bytes) in self.answers() {
@@ -164,9 +176,7 @@ impl Net {
                     sender.handle_datagram(self.now, &bytes, self.now);
                 }
             }
-            while let Some(event) = sender.poll_event() {
-                events.push(event);
-            }
+            events.extend(std::iter::from_fn(|| sender.poll_event()));
             self.now += TimeDelta::from_millis(1);
         }
         events
@@ -174,7 +184,7 @@ impl Net {
 
     /// Opens a stream and returns its token.
     pub(crate) fn open(&mut self, from: SocketAddr) -> (Sender, StreamToken) {
-        self.open_with(from, SenderConfig::new(request(), u64::from(from.port())))
+        self.open_with(from, plain(u64::from(from.port())))
     }
 
     /// Opens a stream as configured and returns its token.
@@ -183,6 +193,21 @@ impl Net {
         let events = self.converse(from, &mut sender, TimeDelta::from_millis(20));
         let Some(SenderEvent::Accepted(token)) = events.first() else { panic!("not accepted: {events:?}") };
         (sender, *token)
+    }
+
+    /// Tries to open a stream; the answer within `millis`.
+    pub(crate) fn try_open(
+        &mut self,
+        from: SocketAddr,
+        config: SenderConfig,
+        millis: i64,
+    ) -> Result<StreamToken, SenderError> {
+        let mut sender = Sender::new(self.now, config);
+        match &self.converse(from, &mut sender, TimeDelta::from_millis(millis))[..] {
+            [SenderEvent::Accepted(token), ..] => Ok(*token),
+            [SenderEvent::Ended(Err(error))] => Err(error.clone()),
+            other => panic!("{other:?}"),
+        }
     }
 
     /// The only stream.
@@ -211,9 +236,7 @@ impl Net {
         sequences: impl IntoIterator<Item = u64>,
     ) {
         for sequence in sequences {
-            let due = self.now.as_nanos();
-            let datagram = datagram(token, sequence, due);
-            self.deliver(from, &datagram);
+            self.deliver(from, &datagram(token, sequence, self.now.as_nanos()));
             self.now += TimeDelta::from_millis(1);
         }
     }
@@ -223,6 +246,23 @@ pub(crate) fn datagram(token: StreamToken, sequence: u64, due: u64) -> Vec<u8> {
     let mut datagram = vec![0; SIZE];
     assert!(DataHeader { token, sequence, scheduled_ns: due, sent_ns: due + 500 }.write(&mut datagram));
     datagram
+}
+
+/// An authenticated datagram that leaves now.
+pub(crate) fn sealed(net: &Net, sender: &Sender, token: StreamToken, sequence: u64) -> Vec<u8> {
+    let mut datagram = vec![0; SIZE];
+    let now = net.now.as_nanos();
+    let header = DataHeader { token, sequence, scheduled_ns: now, sent_ns: now };
+    assert!(header.write_sealed(&mut datagram, sender.data_key().unwrap()));
+    datagram
+}
+
+/// 20 ms of G.711.
+pub(crate) fn rtp(ssrc: u32, sequence: u16) -> Vec<u8> {
+    let timestamp = u32::from(sequence) * 160;
+    let mut bytes = vec![0; 172];
+    RtpHeader { sequence, timestamp, ssrc, ..RtpHeader::default() }.write(&mut bytes).unwrap();
+    bytes
 }
 
 pub(crate) fn figures(packets: u64) -> SenderFigures {
