@@ -58,8 +58,14 @@ proptest! {
         bodies::rtcp(&bytes);
         // A packet of any type, with the length that it has.
         let words = bytes.len() / 4;
-        let head = [0x80 | kind >> 3, 200 + kind % 8, 0, words as u8];
-        bodies::rtcp(&[&head, &bytes[..words * 4]].concat());
+        let rtcp = [&[0x80 | kind >> 3, 200 + kind % 8, 0, words as u8], &bytes[..words * 4]].concat();
+        bodies::rtcp(&rtcp);
+        // The same, and an RTP packet, to the sender of media and to its receiver.
+        for packet in [rtcp, [&[0x80 | kind & 0x1f, [96, 98, 99, 111][usize::from(kind % 4)]], &bytes[..]].concat()] {
+            for way in [12, 13] {
+                media_body::media(&[&[kind, way, packet.len() as u8, kind], &packet[..], &bytes].concat());
+            }
+        }
         bodies::session(&bytes);
         bodies::sender(&bytes);
         bodies::channel(&bytes);

@@ -347,8 +347,7 @@ mod tests {
 
     #[test]
     fn a_corrupted_packet_has_a_wrong_checksum() {
-        for (v4, tcp) in [(true, true), (true, false), (false, true), (false, false)] {
-            let (packet, offload) = large(v4, tcp, &payload());
+        for (v4, tcp, packet, offload) in large_packets() {
             let transport = if v4 { 20 } else { 40 };
             for (random, (part, piece)) in
                 (1_u32..).map(|n| n.wrapping_mul(0x9e37_79b9)).zip(pieces(&packet, offload))
@@ -363,12 +362,8 @@ mod tests {
                     let addresses = if v4 { &whole[12..20] } else { &whole[8..40] };
                     sum(addresses) + if tcp { 6 } else { 17 } + (whole.len() - transport) as u32
                 };
-                assert_eq!(
-                    fold(pseudo(&intact) + sum(&intact[transport..])),
-                    0xffff,
-                    "without the changed bit"
-                );
-                assert_ne!(fold(pseudo(&changed) + sum(&changed[transport..])), 0xffff);
+                let is_right = |part: &[u8]| fold(pseudo(part) + sum(&part[transport..])) == 0xffff;
+                assert!(is_right(&intact) && !is_right(&changed));
                 let differ: u32 = changed.iter().zip(&intact).map(|(a, b)| (a ^ b).count_ones()).sum();
                 assert_eq!(differ, 1);
             }
@@ -379,23 +374,13 @@ mod tests {
     fn large(v4: bool, tcp: bool, payload: &[u8]) -> (Vec<u8>, Offload) {
         let transport = if v4 { 20 } else { 40 };
         let header = transport + if tcp { 32 } else { 8 };
+        let protocol = if tcp { 6 } else { 17 };
         let mut packet = vec![0; header];
         if v4 {
-            packet[..10].copy_from_slice(&[
-                0x45,
-                0xba,
-                0,
-                0,
-                0xff,
-                0xfe,
-                0x40,
-                0,
-                64,
-                if tcp { 6 } else { 17 },
-            ]);
+            packet[..10].copy_from_slice(&[0x45, 0xba, 0, 0, 0xff, 0xfe, 0x40, 0, 64, protocol]);
             packet[12..20].copy_from_slice(&[198, 18, 0, 2, 198, 18, 0, 1]);
         } else {
-            packet[..8].copy_from_slice(&[0x6b, 0xa0, 0, 0, 0, 0, if tcp { 6 } else { 17 }, 64]);
+            packet[..8].copy_from_slice(&[0x6b, 0xa0, 0, 0, 0, 0, protocol, 64]);
             packet[8..40].copy_from_slice(&[7; 32]);
         }
         packet[transport..transport + 4].copy_from_slice(&[0x13, 0x8d, 0x9c, 0x40]);
@@ -423,6 +408,13 @@ mod tests {
         (packet, offload)
     }
 
+    fn large_packets() -> [(bool, bool, Vec<u8>, Offload); 4] {
+        [(true, true), (true, false), (false, true), (false, false)].map(|(v4, tcp)| {
+            let (packet, offload) = large(v4, tcp, &payload());
+            (v4, tcp, packet, offload)
+        })
+    }
+
     fn pieces(packet: &[u8], offload: Offload) -> Vec<(Vec<u8>, Piece)> {
         let mut found = Vec::new();
         split(packet, offload, 9, &mut Vec::new(), |bytes, piece| found.push((bytes.to_vec(), piece)));
@@ -435,8 +427,7 @@ mod tests {
 
     #[test]
     fn every_part_is_a_whole_packet_with_right_checksums() {
-        for (v4, tcp) in [(true, true), (true, false), (false, true), (false, false)] {
-            let (packet, offload) = large(v4, tcp, &payload());
+        for (v4, tcp, packet, offload) in large_packets() {
             let parts = pieces(&packet, offload);
             assert_eq!(parts.len(), 5);
             let transport = if v4 { 20 } else { 40 };
@@ -475,8 +466,7 @@ mod tests {
 
     #[test]
     fn parts_that_leave_together_are_the_large_packet_again() {
-        for (v4, tcp) in [(true, true), (true, false), (false, true), (false, false)] {
-            let (packet, offload) = large(v4, tcp, &payload());
+        for (v4, tcp, packet, offload) in large_packets() {
             let mut joined = Joined::default();
             for (part, piece) in pieces(&packet, offload) {
                 assert!(joined.push(0, piece, Ecn::Ect0, &part));
@@ -526,9 +516,7 @@ mod tests {
         }
         // A single packet keeps its own checksum.
         let single = Offload { kind: NOT_LARGE, ..offload };
-        assert_eq!(
-            pieces(&packet, single)[0],
-            (packet.clone(), Piece { checksum: Some((20, 16)), ..Piece::default() })
-        );
+        let whole = Piece { checksum: Some((20, 16)), ..Piece::default() };
+        assert_eq!(pieces(&packet, single)[0], (packet.clone(), whole));
     }
 }

@@ -160,15 +160,4 @@ mod tests {
             assert_eq!(answer.ends_with("a 1\n"), status == "200 OK", "{host:?}");
         }
     }
-
-    #[test]
-    fn silent_clients_keep_nobody_out() {
-        let server = server();
-        let silent: Vec<_> = (0..24).map(|_| TcpStream::connect(server.local_addr()).unwrap()).collect();
-        for _ in 0..3 {
-            let answer = ask(&server, b"GET /metrics HTTP/1.1\r\n\r\n");
-            assert!(answer.ends_with("a 1\n"), "{answer}");
-        }
-        drop(silent);
-    }
 }

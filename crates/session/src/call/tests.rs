@@ -80,20 +80,18 @@ fn a_call_begins_flows_and_ends_with_figures() {
         let both = Offer { wants: offer(None).sends, ..offer(Some(1000)) };
         let mut network = Network::new([keys.clone(), keys], both);
         network.run(at(3000));
-        assert_eq!((network.ended(true), network.ended(false)), (Some(&Ok(())), Some(&Ok(()))));
+        assert_eq!(network.both_ended(), [Some(&Ok(())); 2]);
         let far = network.caller.far_end(network.call).unwrap();
         // It began when the answer arrived, after two round trips, and lasted for 1 s: a packet each 10 ms.
         assert_eq!(far.received.as_ref().unwrap().packets, 100);
         assert_eq!(network.received(), 100);
         let at_caller = network.caller.media(network.call).unwrap();
-        assert_eq!(
-            network.listener.far_end(network.served[0]).unwrap().sent.unwrap().packets,
-            at_caller.sent
-        );
+        let told = network.listener.far_end(network.served[0]).unwrap();
+        assert_eq!(told.sent.unwrap().packets, at_caller.sent);
         // The listener sends from its acceptance until the Finish arrives; all of that arrived before the end.
         let sent = network.listener.media(network.served[0]).unwrap().sent;
         assert!((104..=112).contains(&sent), "{sent}");
-        let at_end = network.listener.far_end(network.served[0]).unwrap().received.as_ref().unwrap().packets;
+        let at_end = told.received.as_ref().unwrap().packets;
         // Those before the answer was there are not believed.
         assert!(at_end == at_caller.received.len() as u64 && at_end + 1 >= sent, "{at_end} of {sent}");
         // The caller's beginning is 20 ms later than that of the listener, on whose clock it is 5 s later.
@@ -114,7 +112,7 @@ fn what_is_queued_at_the_end_is_sent_within_bounds() {
         network.run(at(500));
         network.caller.media_mut(network.call).unwrap().queued = Some(queued);
         network.run(at(3000));
-        assert_eq!((network.ended(true), network.ended(false)), (Some(&Ok(())), Some(&Ok(()))));
+        assert_eq!(network.both_ended(), [Some(&Ok(())); 2]);
         let Ticks { closed, sent, .. } = *network.caller.media(network.call).unwrap();
         let after = sent - 100;
         assert!(closed && (least..=most).contains(&after), "{queued} {after}");
@@ -169,64 +167,55 @@ fn lost_and_repeated_messages_do_no_harm() {
 #[test]
 fn silence_ends_a_call_with_a_word() {
     let mut network = Network::new([None, None], offer(None));
-    network.fate = Box::new(|now, _, _, _| if now < at(5000) { vec![MILLI * 20] } else { vec![] });
+    network.pass(|now| now < at(5000));
     network.run(at(19_000));
-    assert_eq!((network.ended(true), network.ended(false)), (None, None));
+    assert_eq!(network.both_ended(), [None; 2]);
     network.run(at(22_000));
-    for is_caller in [true, false] {
-        let Some(Err(CallError::Silent(silence))) = network.ended(is_caller) else {
-            panic!("{:?}", network.events)
-        };
+    for end in network.both_ended() {
+        let Some(Err(CallError::Silent(silence))) = end else { panic!("{:?}", network.events) };
         assert!((15..16).contains(&(silence.as_seconds() as i64)), "{silence}");
     }
     // What was measured is there.
     assert!(network.received() > 400);
 }
 
-#[test]
-fn a_port_that_nobody_has_any_more_ends_a_call_within_two_seconds() {
-    let mut network = Network::new([None, None], offer(None));
-    network.fate = Box::new(|now, _, _, _| if now < at(5000) { vec![MILLI * 20] } else { vec![] });
-    network.run(at(5000));
-    let heard = |network: &mut Network, ms: i64| {
-        network.run(at(ms));
-        network.caller.handle_unreachable(at(ms), address(2));
-        network.caller.handle_unreachable(at(ms), address(3));
+/// What the call has ended with after the port was said to be closed at each of these times, in ms.
+fn refused_at(network: &mut Network, times: &[i64]) -> Vec<Option<Result<(), CallError>>> {
+    let refused = |ms: &i64| {
+        network.run(at(*ms));
+        network.caller.handle_unreachable(at(*ms), address(2));
+        network.caller.handle_unreachable(at(*ms), address(3));
         network.run(at(ms + 1));
         network.ended(true).cloned()
     };
-    // Not by one message, nor by another address.
-    assert_eq!([5200, 5700, 6199].map(|ms| heard(&mut network, ms)), [None, None, None]);
-    assert_eq!(heard(&mut network, 6201), Some(Err(CallError::Gone)));
-    // Who is heard is there, whatever anybody says.
-    let mut network = Network::new([None, None], offer(None));
-    for ms in (100..8000).step_by(100) {
-        assert_eq!(heard(&mut network, ms), None);
-    }
+    times.iter().map(refused).collect()
 }
 
 #[test]
-fn a_closed_port_ends_the_opening_of_a_call_within_a_second() {
+fn a_port_that_nobody_has_ends_a_call_within_two_seconds_and_its_opening_within_one() {
     let mut network = Network::new([None, None], offer(None));
-    network.fate = Box::new(|_, _, _, _| vec![]);
-    let heard = |network: &mut Network, ms: i64| {
-        network.run(at(ms));
-        network.caller.handle_unreachable(at(ms), address(2));
-        network.run(at(ms + 1));
-        network.ended(true).cloned()
-    };
-    // Not by one message: anybody could send it.
-    assert_eq!([10, 250, 509].map(|ms| heard(&mut network, ms)), [None, None, None]);
-    assert_eq!(heard(&mut network, 511), Some(Err(CallError::PortUnreachable)));
+    network.pass(|now| now < at(5000));
+    network.run(at(5000));
+    // Not by one message, which anybody could send, nor by another address.
+    let ended = refused_at(&mut network, &[5200, 5700, 6199, 6201]);
+    assert_eq!(ended, [None, None, None, Some(Err(CallError::Gone))]);
+    // Who is heard is there, whatever anybody says.
+    let mut network = Network::new([None, None], offer(None));
+    let times: Vec<i64> = (100..8000).step_by(100).collect();
+    assert!(refused_at(&mut network, &times).iter().all(Option::is_none));
+
+    let mut network = Network::new([None, None], offer(None));
+    network.pass(|_| false);
+    let ended = refused_at(&mut network, &[10, 250, 509, 511]);
+    assert_eq!(ended, [None, None, None, Some(Err(CallError::PortUnreachable))]);
 }
 
 #[test]
 fn a_call_survives_ten_seconds_without_a_datagram() {
     let mut network = Network::new([None, None], offer(Some(20_000)));
-    network.fate =
-        Box::new(|now, _, _, _| if now < at(5000) || now > at(15_000) { vec![MILLI * 20] } else { vec![] });
+    network.pass(|now| now < at(5000) || now > at(15_000));
     network.run(at(25_000));
-    assert_eq!((network.ended(true), network.ended(false)), (Some(&Ok(())), Some(&Ok(()))));
+    assert_eq!(network.both_ended(), [Some(&Ok(())); 2]);
     // A packet each 10 ms of 20 s, less those of 10 s.
     assert!((998..=1001).contains(&network.received()), "{}", network.received());
 }
@@ -380,13 +369,10 @@ fn a_new_address_is_proven_before_anything_is_sent_to_it() {
         network.from = address(7);
         let received = network.received();
         network.run(at(4000));
-        let moved = |is_caller| {
-            let is_move = |event: &&(bool, CallEvent)| {
-                event.0 == is_caller && matches!(event.1, CallEvent::Moved { .. })
-            };
-            network.events.iter().filter(is_move).count()
-        };
-        assert_eq!((moved(true), moved(false)), (1, 1), "{:?}", network.events);
+        let moved = network.events.iter().filter(|(_, event)| matches!(event, CallEvent::Moved { .. }));
+        let mut at_caller: Vec<bool> = moved.map(|(is_caller, _)| *is_caller).collect();
+        at_caller.sort_unstable();
+        assert_eq!(at_caller, [false, true], "{:?}", network.events);
         assert_eq!(network.listener.peer(network.served[0]), Some(address(7)));
         let [caller, listener] =
             [network.caller.media(network.call), network.listener.media(network.served[0])]
@@ -395,7 +381,7 @@ fn a_new_address_is_proven_before_anything_is_sent_to_it() {
         // Media of the new address count from the proof on: a Ping each 500 ms, and two round trips.
         assert!(network.received() > received + 60, "{} after {received}", network.received());
         network.run(at(9000));
-        assert_eq!((network.ended(true), network.ended(false)), (Some(&Ok(())), Some(&Ok(()))));
+        assert_eq!(network.both_ended(), [Some(&Ok(())); 2]);
     }
 }
 
@@ -430,7 +416,7 @@ fn a_listener_that_moves_is_found_by_a_caller_behind_a_nat() {
         network.run(at(5000));
         assert!(network.received() > received + 60, "{} after {received}", network.received());
         network.run(at(9000));
-        assert_eq!((network.ended(true), network.ended(false)), (Some(&Ok(())), Some(&Ok(()))));
+        assert_eq!(network.both_ended(), [Some(&Ok(())); 2]);
     }
 }
 
@@ -461,32 +447,23 @@ fn a_stranger_with_a_copied_ping_moves_nothing() {
 
 #[test]
 fn the_listener_serves_no_more_than_its_calls() {
-    let mut network = Network::new([None, None], offer(None));
-    network.run(at(500));
-    for sources in 1..6 {
-        let offer = Offer { sources: sources << 8, ..offer(None) };
-        network.caller.call(network.now, address(2), sources.into(), offer).unwrap();
+    for (max_calls, once, why) in [(3, false, CallRefusal::Full), (1, true, CallRefusal::Once)] {
+        let mut network = Network::new([None, None], offer(None));
+        network.listener = Calls::new(CallsConfig { max_calls, once, ..CallsConfig::new([2; 32]) });
+        network.run(at(500));
+        for sources in 1..6 {
+            let offer = Offer { sources: sources << 8, ..offer(None) };
+            network.caller.call(network.now, address(2), sources.into(), offer).unwrap();
+        }
+        network.run(at(1000));
+        assert_eq!(
+            (network.served.len(), network.listener.counters().refused),
+            (max_calls, 6 - max_calls as u64)
+        );
+        let refused = Err(CallError::Refused(why));
+        let is_told = |event: &&(bool, CallEvent)| matches!(&event.1, CallEvent::Ended { outcome, .. } if *outcome == refused);
+        assert_eq!(network.events.iter().filter(is_told).count(), 6 - max_calls, "{refused:?}");
     }
-    network.run(at(1000));
-    assert_eq!(network.served.len(), 3);
-    assert_eq!(network.listener.counters().refused, 3);
-    let full = Err(CallError::Refused(CallRefusal::Full));
-    let is_full =
-        |event: &&(bool, CallEvent)| matches!(&event.1, CallEvent::Ended { outcome, .. } if *outcome == full);
-    assert_eq!(network.events.iter().filter(is_full).count(), 3);
-}
-
-#[test]
-fn a_listener_of_one_call_says_so() {
-    let mut network = Network::new([None, None], offer(None));
-    network.listener = Calls::new(CallsConfig { max_calls: 1, once: true, ..CallsConfig::new([2; 32]) });
-    let other = Offer { sources: 1 << 8, ..offer(None) };
-    network.caller.call(network.now, address(2), 1, other).unwrap();
-    network.run(at(1000));
-    let once = Err(CallError::Refused(CallRefusal::Once));
-    let is_told =
-        |event: &&(bool, CallEvent)| matches!(&event.1, CallEvent::Ended { outcome, .. } if *outcome == once);
-    assert_eq!((network.served.len(), network.events.iter().filter(is_told).count()), (1, 1));
 }
 
 #[test]

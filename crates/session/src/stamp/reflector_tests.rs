@@ -1,7 +1,5 @@
 //! Tests of the reflector.
 
-use proptest::prelude::*;
-
 use super::super::time::TimestampFormat;
 use super::*;
 
@@ -202,28 +200,6 @@ fn the_number_of_sessions_is_bounded() {
     assert_eq!(answered(&mut per_source, 899_000), 2, "they live 900 s");
     assert!(ask(&mut per_source, 1_900_000, 5, &plain(0, 44)).is_some());
     assert_eq!(per_source.sessions(), 1);
-}
-
-proptest! {
-    #[test]
-    fn any_bytes_get_an_answer_of_their_length_or_none(
-        packets in proptest::collection::vec((proptest::collection::vec(any::<u8>(), 0..200), 0_u16..3), 0..20),
-        authenticated: bool,
-    ) {
-        let ring = authenticated.then(|| keys("a"));
-        let mut reflector = reflector(ReflectorConfig { keys: ring.clone(), ..ReflectorConfig::default() });
-        for (at, (bytes, port)) in packets.iter().enumerate() {
-            let mut bytes = bytes.clone();
-            if let Some(ring) = &ring {
-                packet::sign(&mut bytes, ring, ring.signing());
-            }
-            // The helper asserts the length.
-            ask(&mut reflector, at as u64, *port, &bytes);
-        }
-        let c = reflector.counters();
-        let counted = c.reflected + c.malformed + c.forged + c.replayed + c.looped + c.over_rate + c.refused;
-        prop_assert_eq!(counted, packets.len() as u64);
-    }
 }
 
 #[test]

@@ -173,8 +173,7 @@ impl Network {
             [CallsConfig::new([1; 32]), CallsConfig { max_calls: 3, ..CallsConfig::new([2; 32]) }];
         set(&mut ours);
         set(&mut theirs);
-        let mut caller = Calls::new(ours);
-        let listener = Calls::new(theirs);
+        let (mut caller, listener) = (Calls::new(ours), Calls::new(theirs));
         let call = caller.call(Timestamp::ZERO, address(2), 77, offer).unwrap();
         Self {
             now: Timestamp::ZERO,
@@ -203,9 +202,7 @@ impl Network {
 
     pub(super) fn drain(&mut self) {
         loop {
-            let mut sent = Vec::new();
-            let mut buffer = Vec::new();
-            let mut refused = Vec::new();
+            let (mut sent, mut buffer, mut refused) = (Vec::new(), Vec::new(), Vec::new());
             while let Some(outgoing) = self.caller.poll_transmit(self.now, &mut buffer) {
                 if self.refuses {
                     buffer.clear();
@@ -220,9 +217,7 @@ impl Network {
                 }
                 sent.push((self.home, outgoing.to, std::mem::take(&mut buffer)));
             }
-            for (from, to, bytes) in sent {
-                self.send(from, to, bytes);
-            }
+            sent.into_iter().for_each(|(from, to, bytes)| self.send(from, to, bytes));
             let mut quiet = refused.is_empty();
             refused.drain(..).for_each(|media| self.caller.handle_unsent(self.now, media));
             while let Some(event) = self.caller.poll_event() {
@@ -284,6 +279,16 @@ impl Network {
             CallEvent::Ended { outcome, .. } if *at_caller == is_caller => Some(outcome),
             _ => None,
         })
+    }
+
+    /// How both ends ended.
+    pub(super) fn both_ended(&self) -> [Option<&Result<(), CallError>>; 2] {
+        [self.ended(true), self.ended(false)]
+    }
+
+    /// Lets only those datagrams through that are sent when `passes` says so.
+    pub(super) fn pass(&mut self, passes: impl Fn(Timestamp) -> bool + 'static) {
+        self.fate = Box::new(move |now, _, _, _| if passes(now) { vec![MILLI * 20] } else { vec![] });
     }
 
     pub(super) fn received(&self) -> usize {
