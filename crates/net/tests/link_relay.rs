@@ -39,12 +39,8 @@ struct Relay {
 
 impl Relay {
     fn start(pairs: &[UdpPair], config: &LinkConfig, queue: fn() -> Box<dyn Queue>) -> Self {
-        Self::with(
-            pairs,
-            config,
-            queue,
-            LiveConfig { start: Start::First(|_| true), ..LiveConfig::default() },
-        )
+        let live = LiveConfig { start: Start::First(|_| true), ..LiveConfig::default() };
+        Self::with(pairs, config, queue, live)
     }
 
     fn with(pairs: &[UdpPair], config: &LinkConfig, queue: fn() -> Box<dyn Queue>, live: LiveConfig) -> Self {
@@ -199,11 +195,8 @@ fn ecn_and_dscp_are_carried_and_a_full_queue_marks() {
     // 128 B take 1 ms.
     let rate = RateProfile::Fixed(DataRate::from_bps(1_024_000));
     let relay = Relay::start(&[pair], &LinkConfig { rate, ..delayed(1) }, || {
-        let config = StepMarkConfig {
-            threshold: MarkThreshold::Sojourn(TimeDelta::from_millis(20)),
-            ..StepMarkConfig::default()
-        };
-        Box::new(StepMark::new(config).unwrap())
+        let threshold = MarkThreshold::Sojourn(TimeDelta::from_millis(20));
+        Box::new(StepMark::new(StepMarkConfig { threshold, ..StepMarkConfig::default() }).unwrap())
     });
     let client = |class| {
         let config = SocketConfig { traffic_class: class, ..SocketConfig::default() };

@@ -143,21 +143,16 @@ mod tests {
     #[test]
     fn the_name_of_another_site_gets_no_text() {
         let server = server();
-        for (host, status) in [
-            ("localhost", "200 OK"),
-            ("127.0.0.1:9100", "200 OK"),
-            ("192.0.2.7", "200 OK"),
-            ("[::1]:9100", "200 OK"),
-            ("[::1]", "200 OK"),
-            ("evil.example", "421 Misdirected Request"),
-            ("evil.example:9100", "421 Misdirected Request"),
-            ("127.0.0.1.evil.example", "421 Misdirected Request"),
-            ("localhost.evil.example", "421 Misdirected Request"),
-            ("", "421 Misdirected Request"),
-        ] {
-            let answer = ask(&server, format!("GET /metrics HTTP/1.1\r\nHost: {host}\r\n\r\n").as_bytes());
-            assert!(answer.starts_with(&format!("HTTP/1.1 {status}\r\n")), "{host:?}: {answer}");
-            assert_eq!(answer.ends_with("a 1\n"), status == "200 OK", "{host:?}");
+        let own = ["localhost", "127.0.0.1:9100", "192.0.2.7", "[::1]:9100", "[::1]"];
+        let others =
+            ["evil.example", "evil.example:9100", "127.0.0.1.evil.example", "localhost.evil.example", ""];
+        for (hosts, status) in [(own, "200 OK"), (others, "421 Misdirected Request")] {
+            for host in hosts {
+                let answer =
+                    ask(&server, format!("GET /metrics HTTP/1.1\r\nHost: {host}\r\n\r\n").as_bytes());
+                assert!(answer.starts_with(&format!("HTTP/1.1 {status}\r\n")), "{host:?}: {answer}");
+                assert_eq!(answer.ends_with("a 1\n"), status == "200 OK", "{host:?}");
+            }
         }
     }
 }

@@ -227,19 +227,6 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_written_message_is_read_back(
-            (sender_ssrc, media_ssrc, time) in any::<(u32, u32, u32)>(),
-            (highest_sequence, ecn_echo, source_quench, received) in any::<(u16, u8, bool, u32)>(),
-        ) {
-            let time = ReceptionTime::from_bits(time);
-            let feedback =
-                ScreamFeedback { sender_ssrc, media_ssrc, time, highest_sequence, ecn_echo, source_quench, received };
-            let mut bytes = Vec::new();
-            feedback.write(&mut bytes).unwrap();
-            prop_assert_eq!(read(&bytes), Ok(Packet::ScreamFeedback(feedback)));
-        }
-
-        #[test]
         fn the_clock_is_unwrapped(start in 0_u64..1 << 32, steps in prop::collection::vec(0_u64..1 << 31, 0..50)) {
             let mut unwrapper = ReceptionTimeUnwrapper::new();
             let mut ticks = start;

@@ -3,7 +3,6 @@
 mod network;
 
 use giusto_units::{Ecn, TimeDelta, Timestamp};
-use proptest::prelude::*;
 
 use super::*;
 use crate::keys::KeyRing;
@@ -480,24 +479,4 @@ fn invalid_offers_are_not_sent() {
     assert!(call(long.clone()));
     long.wants.clone_from(&long.sends);
     assert!(!call(long), "it fits into no message");
-}
-
-proptest! {
-    #[test]
-    fn any_message_is_handled(bits in prop::collection::vec((4_usize..256, 0_u8..8), 1..4)) {
-        let mut network = Network::new([None, None], offer(Some(1000)));
-        let mut chance = chances();
-        network.fate = Box::new(move |_, _, _, bytes| {
-            if bytes[0] == b'g' && chance().is_multiple_of(4) {
-                for &(byte, bit) in &bits {
-                    if let Some(byte) = bytes.get_mut(byte) {
-                        *byte ^= 1 << bit;
-                    }
-                }
-            }
-            vec![MILLI * 20]
-        });
-        network.run(at(6000));
-        prop_assert_eq!(network.ended(true), Some(&Ok(())));
-    }
 }

@@ -196,21 +196,19 @@ mod tests {
     }
 
     #[test]
-    fn audio_comes_first_and_video_gets_the_rest() {
-        assert_eq!(divided(&[(20, 20, 1.0), (150, 1500, 1.0)], 1000), [20, 980]);
-        assert_eq!(divided(&[(20, 20, 1.0), (150, 1500, 1.0)], 10), [20, 150]);
-    }
-
-    #[test]
-    fn priorities_divide_the_target_and_the_unused_part() {
-        assert_eq!(divided(&[(150, 3000, 2.0), (150, 3000, 1.0), (150, 3000, 1.0)], 2000), [1000, 500, 500]);
-        assert_eq!(divided(&[(150, 600, 2.0), (150, 3000, 1.0), (150, 3000, 1.0)], 2000), [600, 700, 700]);
-        assert_eq!(divided(&[(150, 600, 1.0), (150, 600, 1.0)], 5000), [600, 600]);
-    }
-
-    #[test]
-    fn a_stream_gets_its_minimum_from_the_others() {
-        assert_eq!(divided(&[(500, 3000, 1.0), (100, 3000, 4.0)], 1000), [500, 500]);
+    fn the_target_is_divided_by_priorities_within_limits() {
+        for (streams, target, expected) in [
+            // Audio comes first, and video gets the rest.
+            (&[(20, 20, 1.0), (150, 1500, 1.0)][..], 1000, &[20, 980][..]),
+            (&[(20, 20, 1.0), (150, 1500, 1.0)], 10, &[20, 150]),
+            (&[(150, 3000, 2.0), (150, 3000, 1.0), (150, 3000, 1.0)], 2000, &[1000, 500, 500]),
+            (&[(150, 600, 2.0), (150, 3000, 1.0), (150, 3000, 1.0)], 2000, &[600, 700, 700]),
+            (&[(150, 600, 1.0), (150, 600, 1.0)], 5000, &[600, 600]),
+            // A stream gets its minimum from the others.
+            (&[(500, 3000, 1.0), (100, 3000, 4.0)], 1000, &[500, 500]),
+        ] {
+            assert_eq!(divided(streams, target), expected, "{streams:?}");
+        }
     }
 
     #[test]
@@ -225,14 +223,7 @@ mod tests {
         assert_eq!(divide(&|shares| shares.set_priority(1, 3.0)), [500, 1500]);
         assert_eq!(divide(&|shares| shares.set_priority(7, 3.0)), [500, 1500], "there is no such stream");
         assert_eq!(divide(&|shares| shares.set_priority(0, f64::NAN)), [500, 1500], "as priority 1");
-    }
-
-    #[test]
-    fn a_paused_stream_gets_no_rate() {
-        let mut shares = shares(&[(150, 3000, 1.0), (150, 3000, 1.0)]);
-        shares.set_paused(0, true);
-        shares.divide(kbps(2000));
-        assert_eq!(shares.rates().nth(1), Some(kbps(2000)));
+        assert_eq!(divide(&|shares| shares.set_paused(0, true))[1], 2000);
     }
 
     #[test]

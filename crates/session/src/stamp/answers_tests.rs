@@ -38,6 +38,10 @@ impl Path {
         Self::new(config, clock(false, None), clock(false, None))
     }
 
+    fn synchronised(near: bool, far: bool) -> Self {
+        Self::new(ReflectorConfig::default(), clock(near, Some(100)), clock(far, Some(200)))
+    }
+
     /// Sends the next packet, as `copies` to the reflector; returns the answers.
     fn send(&mut self, copies: usize) -> Vec<Vec<u8>> {
         let mut bytes = vec![0; self.source.mode().base_bytes()];
@@ -125,17 +129,13 @@ fn another_session_shows_whether_the_reflector_counts() {
 }
 
 #[test]
-fn a_stateless_reflector_gives_no_direction() {
-    let config = ReflectorConfig { stateful: false, ..ReflectorConfig::default() };
-    let mut path = Path::plain(config);
+fn a_reflector_that_does_not_count_gives_no_direction() {
+    let mut path = Path::plain(ReflectorConfig { stateful: false, ..ReflectorConfig::default() });
     assert_eq!(path.run(".f.b..D."), losses(None, None, 2));
     assert_eq!(path.answers.stateful(), None);
     let expected = AnswerCounters { answered: 6, duplicates: 1, ..AnswerCounters::default() };
     assert_eq!(path.answers.counters(), expected);
-}
-
-#[test]
-fn a_reflector_that_restarts_gives_no_direction() {
+    // One that restarts.
     let mut path = Path::plain(ReflectorConfig::default());
     path.run(".f...");
     path.reflector = Reflector::new(ReflectorConfig::default(), clock(false, None));
@@ -153,14 +153,15 @@ fn processing_time_is_not_part_of_the_rtt() {
     assert!(near(path.answers.processing().min(), 2.0));
     assert_eq!(path.answers.ttl(), Some((60, 60)));
     let forward = path.answers.forward().unwrap();
-    assert_eq!(forward.delay.basis, giusto_measure::DelayBasis::Relative, "an hour of offset is not a delay");
+    // An hour of offset is not a delay.
+    assert_eq!(forward.delay.basis, giusto_measure::DelayBasis::Relative);
     assert!(near(Some(forward.delay.max), 0.0) && forward.jitter.unwrap().as_nanos() <= 1, "{forward:?}");
     assert!(!path.answers.clocks_contradict());
 }
 
 #[test]
 fn synchronised_clocks_give_one_way_delays() {
-    let mut path = Path::new(ReflectorConfig::default(), clock(true, Some(100)), clock(true, Some(200)));
+    let mut path = Path::synchronised(true, true);
     path.run("..........");
     let delays = [path.answers.forward(), path.answers.backward()].map(|way| way.unwrap().delay);
     assert!((delays[0].p50.as_millis() - 3.0).abs() < 0.01, "{:?}", delays[0]);
@@ -169,7 +170,7 @@ fn synchronised_clocks_give_one_way_delays() {
     assert!((300.0..310.0).contains(&uncertainty), "{uncertainty}");
     assert!(!path.answers.clocks_contradict());
     for (near, far) in [(true, false), (false, true)] {
-        let mut path = Path::new(ReflectorConfig::default(), clock(near, Some(100)), clock(far, Some(200)));
+        let mut path = Path::synchronised(near, far);
         path.run("..");
         assert_eq!(path.answers.forward().unwrap().delay.basis, giusto_measure::DelayBasis::Relative);
     }
@@ -177,12 +178,12 @@ fn synchronised_clocks_give_one_way_delays() {
 
 #[test]
 fn clocks_that_cannot_be_synchronised_are_found() {
-    let mut path = Path::new(ReflectorConfig::default(), clock(true, Some(100)), clock(true, Some(200)));
+    let mut path = Path::synchronised(true, true);
     path.far_offset_ns = -4_000_000;
     path.run("..........");
     assert!(path.answers.clocks_contradict(), "the way there would take -1 ms");
     // A clock that loses its synchronisation.
-    let mut path = Path::new(ReflectorConfig::default(), clock(true, Some(100)), clock(true, Some(200)));
+    let mut path = Path::synchronised(true, true);
     path.run("..");
     path.reflector.set_clock(clock(false, None));
     path.run(".");
