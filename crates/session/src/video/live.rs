@@ -383,7 +383,7 @@ mod tests {
         assert_eq!(commands(&mut live, 120), ["key-frame"]);
         live.push(at(140), frame(false, Some(140)));
         assert_eq!((live.poll_frame(at(200)), live.dropped()), (None, 2));
-        assert_eq!(commands(&mut live, 1100), ["key-frame"]);
+        assert_eq!(commands(&mut live, 1120), ["key-frame"]);
         live.push(at(1160), frame(true, Some(1160)));
         assert!(live.poll_frame(at(1200)).is_some_and(|frame| frame.key));
         // An encoder that never makes key frames goes on after 3 s.
