@@ -236,9 +236,8 @@ fn limits_of_rate_size_and_time_end_a_stream_at_both_ends() {
         (StreamLimits { size: Some(size), ..none }, StreamLimit::Size),
         (StreamLimits { lifetime: Some(lifetime), ..none }, StreamLimit::Lifetime),
     ] {
-        let mut net = Net::new(ReceiverConfig { limits, ..receiver_config() });
-        let from = address(5000);
-        let (mut sender, token) = net.open(from);
+        let (mut net, from, mut sender, token) =
+            opened(ReceiverConfig { limits, ..receiver_config() }, plain(1));
         let mut sequence = 0;
         let mut events = Vec::new();
         while events.is_empty() && sequence < 100_000 {
@@ -269,9 +268,7 @@ fn limits_of_rate_size_and_time_end_a_stream_at_both_ends() {
 #[test]
 fn a_lost_final_report_is_repeated() {
     let limits = StreamLimits { lifetime: Some(TimeDelta::from_seconds(1)), ..StreamLimits::default() };
-    let mut net = Net::new(ReceiverConfig { limits, ..receiver_config() });
-    let from = address(5000);
-    let (mut sender, token) = net.open(from);
+    let (mut net, from, mut sender, token) = opened(ReceiverConfig { limits, ..receiver_config() }, plain(1));
     net.send(from, token, 0..900);
     net.wait(TimeDelta::from_millis(200));
     assert_eq!(net.closed.len(), 1);

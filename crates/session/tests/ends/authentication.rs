@@ -7,7 +7,7 @@ fn with_keys(keys: &[(u32, u8)]) -> ReceiverConfig {
 }
 
 /// Tries to open a stream for 4 s with these keys.
-fn opened(net: &mut Net, keys: &[(u32, u8)]) -> Result<(), SenderError> {
+fn open_with_keys(net: &mut Net, keys: &[(u32, u8)]) -> Result<(), SenderError> {
     net.try_open(address(5000), SenderConfig { keys: Some(ring_of(keys)), ..plain(1) }, 4000).map(drop)
 }
 
@@ -20,9 +20,7 @@ fn send(net: &mut Net, sender: &Sender, token: StreamToken, sequences: std::ops:
 
 #[test]
 fn ends_with_the_same_key_measure_an_authenticated_stream() {
-    let mut net = Net::new(with_keys(&[(1, 7)]));
-    let from = address(5000);
-    let (mut sender, token) = net.open_with(from, with_key(1));
+    let (mut net, from, mut sender, token) = opened(with_keys(&[(1, 7)]), with_key(1));
     send(&mut net, &sender, token, 0..1000);
     assert!(net.stream().is_authenticated());
     sender.finish(net.now, figures(1001));
@@ -39,9 +37,7 @@ fn ends_with_the_same_key_measure_an_authenticated_stream() {
 
 #[test]
 fn a_changed_datagram_does_not_count() {
-    let mut net = Net::new(with_keys(&[(1, 7)]));
-    let from = address(5000);
-    let (sender, token) = net.open_with(from, with_key(1));
+    let (mut net, from, sender, token) = opened(with_keys(&[(1, 7)]), with_key(1));
     send(&mut net, &sender, token, 0..10);
     let good = sealed(&net, &sender, token, 10);
     // Every bit from the token to the end of the MAC, and the length.
@@ -90,7 +86,7 @@ fn old_and_new_keys_work_while_they_are_exchanged() {
         for senders in [&[old][..], &[new], &[old, new], &[new, old]] {
             // A sender with both tries one after the other.
             let expected = senders.iter().any(|key| receivers.contains(key));
-            let opened = opened(&mut Net::new(with_keys(receivers)), senders);
+            let opened = open_with_keys(&mut Net::new(with_keys(receivers)), senders);
             assert_eq!(opened.is_ok(), expected, "{receivers:?} {senders:?}");
         }
     }
@@ -145,9 +141,7 @@ fn a_sender_with_a_key_ignores_unauthenticated_messages() {
 
 #[test]
 fn replayed_datagrams_change_nothing() {
-    let mut net = Net::new(with_keys(&[(1, 7)]));
-    let from = address(5000);
-    let (mut sender, token) = net.open_with(from, with_key(1));
+    let (mut net, from, mut sender, token) = opened(with_keys(&[(1, 7)]), with_key(1));
     send(&mut net, &sender, token, 0..100);
     net.converse(from, &mut sender, TimeDelta::from_seconds(1));
     let path = net.stream().path();
@@ -189,9 +183,8 @@ fn replayed_datagrams_change_nothing() {
 #[test]
 fn who_knows_the_token_but_no_key_cannot_end_a_stream() {
     for accept_unauthenticated in [false, true] {
-        let mut net = Net::new(ReceiverConfig { accept_unauthenticated, ..with_keys(&[(1, 7)]) });
-        let from = address(5000);
-        let (sender, token) = net.open_with(from, with_key(1));
+        let (mut net, from, sender, token) =
+            opened(ReceiverConfig { accept_unauthenticated, ..with_keys(&[(1, 7)]) }, with_key(1));
         send(&mut net, &sender, token, 0..1500);
         net.answers();
         net.deliver(from, &Message::Finish { token, figures: figures(1500) }.encode(FINISH_BYTES));

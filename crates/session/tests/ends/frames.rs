@@ -47,33 +47,43 @@ fn receiver(kind: Algorithm) -> MediaReceiver {
 /// Probabilities of loss, duplication and reordering. The one-way delay is 30 ms, and up to 60 ms for
 /// reordered datagrams.
 #[derive(Debug, Clone, Copy, Default)]
-struct Link {
-    loss: f64,
+pub(crate) struct Link {
+    pub(crate) loss: f64,
     duplication: f64,
     reordering: f64,
     /// Whether payloads are converted to bytes, as by a socket.
-    as_bytes: bool,
+    pub(crate) as_bytes: bool,
     /// Whether all reports of the sender are lost, as in a queue that drops what it cannot mark.
     loses_reports: bool,
 }
 
-/// A frame to push: time, stream, and bytes.
-type Pushed = (Timestamp, usize, Payload);
+/// A frame to push: time, stream, and bytes; without bytes, as many as the target of the stream allows at 30 frames a second.
+pub(crate) type Pushed = (Timestamp, usize, Payload);
 
 /// Results: what was sent, and what was received.
 #[derive(Debug, Default)]
-struct Outcome {
-    sent: Vec<(Timestamp, usize, DataSize)>,
+pub(crate) struct Outcome {
+    pub(crate) pushed: Vec<Pushed>,
+    pub(crate) sent: Vec<(Timestamp, usize, DataSize)>,
     /// The head of each media packet.
-    heads: Vec<Vec<u8>>,
+    pub(crate) heads: Vec<Vec<u8>>,
     decisions: Vec<MediaEvent>,
-    frames: Vec<FrameArrival>,
+    pub(crate) frames: Vec<FrameArrival>,
+    pub(crate) figures: Option<(StreamFigures, SourceFigures)>,
 }
 
 /// Pushes all frames, and runs until the last of them is delivered or dropped.
 fn run(kind: Algorithm, link: Link, pushed: &[Pushed]) -> Outcome {
-    let mut ends =
-        [MediaEndpoint::new(Some(sender(kind)), None), MediaEndpoint::new(None, Some(receiver(kind)))];
+    run_between(sender(kind), receiver(kind), link, pushed)
+}
+
+pub(crate) fn run_between(
+    sender: MediaSender,
+    receiver: MediaReceiver,
+    link: Link,
+    pushed: &[Pushed],
+) -> Outcome {
+    let mut ends = [MediaEndpoint::new(Some(sender), None), MediaEndpoint::new(None, Some(receiver))];
     let mut random = StdRng::seed_from_u64(5);
     let mut flying: BTreeMap<(Timestamp, u64), (usize, Datagram)> = BTreeMap::new();
     let (mut count, mut outcome) = (0, Outcome::default());
@@ -87,7 +97,15 @@ fn run(kind: Algorithm, link: Link, pushed: &[Pushed]) -> Outcome {
         while let Some((at, stream, payload)) = frames.next_if(|frame| frame.0 <= now) {
             let clock = if *stream == VIDEO { 90 } else { 48 };
             let media_timestamp = (at.as_nanos() / 1_000_000 * clock) as u32;
-            let frame = Frame { captured: *at, media_timestamp, payload: payload.clone(), key: false };
+            let mut payload = payload.clone();
+            if payload.is_empty() {
+                let target = ends[0].sender().unwrap().stream_target(*stream).unwrap();
+                let mut bytes = vec![0; (target.as_bps() / 8 / 30) as usize];
+                random.fill_bytes(&mut bytes);
+                payload = bytes.into();
+            }
+            outcome.pushed.push((*at, *stream, payload.clone()));
+            let frame = Frame { captured: *at, media_timestamp, payload, key: false };
             ends[0].push_frame(now, *stream, frame).unwrap();
         }
         while let Some(entry) = flying.first_entry().filter(|entry| entry.key().0 <= now) {
@@ -131,6 +149,8 @@ fn run(kind: Algorithm, link: Link, pushed: &[Pushed]) -> Outcome {
             }
         }
     }
+    let sent = ends[0].sender().unwrap().figures(end).next();
+    outcome.figures = sent.zip(ends[1].receiver().unwrap().sources().find(|one| one.ssrc == 1));
     outcome
 }
 
@@ -153,7 +173,7 @@ fn random_frames(count: usize) -> Vec<Pushed> {
 }
 
 /// The pushed frame for each received frame; panics if there is none, or if it was received twice.
-fn matched(pushed: &[Pushed], frames: &[FrameArrival]) -> Vec<usize> {
+pub(crate) fn matched(pushed: &[Pushed], frames: &[FrameArrival]) -> Vec<usize> {
     let mut places = Vec::new();
     for frame in frames {
         let stream = frame.ssrc as usize - 1;

@@ -242,6 +242,16 @@ impl Net {
     }
 }
 
+/// A receiver with one stream: its address, sender and token.
+pub(crate) fn opened(
+    receiver: ReceiverConfig,
+    sender: SenderConfig,
+) -> (Net, SocketAddr, Sender, StreamToken) {
+    let (mut net, from) = (Net::new(receiver), address(5000));
+    let (sender, token) = net.open_with(from, sender);
+    (net, from, sender, token)
+}
+
 pub(crate) fn datagram(token: StreamToken, sequence: u64, due: u64) -> Vec<u8> {
     let mut datagram = vec![0; SIZE];
     assert!(DataHeader { token, sequence, scheduled_ns: due, sent_ns: due + 500 }.write(&mut datagram));

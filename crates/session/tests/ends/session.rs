@@ -4,9 +4,7 @@ use crate::prelude::*;
 
 #[test]
 fn a_stream_is_opened_measured_and_finished() {
-    let mut net = Net::new(receiver_config());
-    let from = address(5000);
-    let (mut sender, token) = net.open(from);
+    let (mut net, from, mut sender, token) = opened(receiver_config(), plain(1));
     net.send(from, token, 0..1000);
     sender.finish(net.now, figures(1002));
     let events = net.converse(from, &mut sender, TimeDelta::from_millis(100));
@@ -28,9 +26,7 @@ fn a_stream_is_opened_measured_and_finished() {
 #[test]
 fn a_receiver_that_refuses_may_not_know_where_the_sender_is_now() {
     for has_moved in [false, true] {
-        let mut net = Net::new(receiver_config());
-        let from = address(5000);
-        let (mut sender, _) = net.open(from);
+        let (mut net, from, mut sender, _) = opened(receiver_config(), plain(1));
         let mut refused = |sender: &mut Sender| {
             for _ in 0..10 {
                 net.now += TimeDelta::from_millis(100);
@@ -48,9 +44,7 @@ fn a_receiver_that_refuses_may_not_know_where_the_sender_is_now() {
 
 #[test]
 fn the_sender_receives_reports_while_sending() {
-    let mut net = Net::new(receiver_config());
-    let from = address(5000);
-    let (mut sender, token) = net.open(from);
+    let (mut net, from, mut sender, token) = opened(receiver_config(), plain(1));
     let mut reports = 0;
     for block in 0..20 {
         net.send(from, token, block * 100..(block + 1) * 100);
@@ -157,9 +151,7 @@ fn a_copy_of_an_old_open_begins_no_stream() {
 
 #[test]
 fn only_the_answer_to_a_ping_moves_the_clock_estimate() {
-    let mut net = Net::new(receiver_config());
-    let from = address(5000);
-    let (mut sender, token) = net.open(from);
+    let (mut net, from, mut sender, token) = opened(receiver_config(), plain(1));
     net.converse(from, &mut sender, TimeDelta::from_seconds(2));
     let measured = sender.rtts().count();
     assert!((5..=10).contains(&measured), "{measured}");
@@ -201,9 +193,7 @@ fn an_ipv6_prefix_of_64_bits_is_one_host() {
 
 #[test]
 fn a_flipped_bit_in_a_sequence_number_costs_one_datagram() {
-    let mut net = Net::new(receiver_config());
-    let from = address(5000);
-    let (_sender, token) = net.open(from);
+    let (mut net, from, _sender, token) = opened(receiver_config(), plain(1));
     net.send(from, token, 0..100);
     // Damage that the checksum finds: every bit of the sequence number.
     for bit in 0..64 {
@@ -269,9 +259,7 @@ fn a_missing_receiver_is_reported() {
 
 #[test]
 fn a_stopped_receiver_notifies_its_senders() {
-    let mut net = Net::new(receiver_config());
-    let from = address(5000);
-    let (mut sender, token) = net.open(from);
+    let (mut net, from, mut sender, token) = opened(receiver_config(), plain(1));
     net.send(from, token, 0..100);
     net.receiver.stop(net.now);
     net.collect();
@@ -286,9 +274,7 @@ fn a_stopped_receiver_notifies_its_senders() {
 
 #[test]
 fn datagrams_received_together_are_measured_separately() {
-    let mut net = Net::new(receiver_config());
-    let from = address(5000);
-    let (_sender, token) = net.open(from);
+    let (mut net, from, _sender, token) = opened(receiver_config(), plain(1));
     // 3 are missing before the first run, 20 before the second.
     for (first, dropped_messages) in [(3, 2), (29, 4)] {
         let mut run = Vec::new();
