@@ -480,3 +480,22 @@ fn invalid_offers_are_not_sent() {
     long.wants.clone_from(&long.sends);
     assert!(!call(long), "it fits into no message");
 }
+
+#[test]
+fn messages_with_a_changed_bit_do_no_harm() {
+    for (byte, bit) in [(4, 0), (5, 7), (12, 3), (30, 1), (100, 5), (200, 6)] {
+        let mut network = Network::new([None, None], offer(Some(1000)));
+        let mut chance = chances();
+        network.fate = Box::new(move |_, _, _, bytes| {
+            if bytes[0] == b'g'
+                && chance().is_multiple_of(4)
+                && let Some(byte) = bytes.get_mut(byte)
+            {
+                *byte ^= 1 << bit;
+            }
+            vec![MILLI * 20]
+        });
+        network.run(at(6000));
+        assert_eq!(network.ended(true), Some(&Ok(())), "{byte} {bit}");
+    }
+}
