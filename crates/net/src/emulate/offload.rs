@@ -466,7 +466,7 @@ mod tests {
 
     #[test]
     fn parts_that_leave_together_are_the_large_packet_again() {
-        for (v4, tcp, packet, offload) in large_packets() {
+        for (_, _, packet, offload) in large_packets() {
             let mut joined = Joined::default();
             for (part, piece) in pieces(&packet, offload) {
                 assert!(joined.push(0, piece, Ecn::Ect0, &part));

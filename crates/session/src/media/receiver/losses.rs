@@ -409,16 +409,21 @@ mod tests {
         losses.on_packet(at(ms), number, || at(ms + 400), Requests::On)
     }
 
+    fn requested(losses: &mut Losses, ms: u64) -> Vec<u64> {
+        let mut wanted = Vec::new();
+        losses.handle_timeout(at(ms), Requests::On, &mut wanted);
+        wanted
+    }
+
     #[test]
     fn late_packets_lengthen_the_wait_for_reordered_ones() {
         let mut losses = Losses::default();
         // Number 1 comes 40 ms after number 2: it is requested after 10 ms, in vain.
         assert!(arrive(&mut losses, 0, 0) && arrive(&mut losses, 0, 2));
         assert_eq!(losses.due(), Some(at(10)));
-        let mut wanted = Vec::new();
-        losses.handle_timeout(at(10), Requests::On, &mut wanted);
+        assert_eq!(requested(&mut losses, 10), [1]);
         assert!(arrive(&mut losses, 40, 1));
-        assert_eq!((wanted.as_slice(), losses.counts().reordered, losses.due()), (&[1][..], 1, None));
+        assert_eq!((losses.counts().reordered, losses.due()), (1, None));
         // The next one is not requested before 50 ms, although higher numbers arrive.
         (4..10).for_each(|number| assert!(arrive(&mut losses, 100, number)));
         assert_eq!(losses.due(), Some(at(150)));
@@ -434,36 +439,30 @@ mod tests {
     #[test]
     fn an_rtt_of_several_requests_is_only_a_bound() {
         let mut losses = Losses::default();
-        let mut wanted = Vec::new();
         // The RTT is 60 ms; the first request is lost.
         assert!(arrive(&mut losses, 0, 0) && arrive(&mut losses, 0, 2));
-        losses.handle_timeout(at(10), Requests::On, &mut wanted);
-        losses.handle_timeout(at(110), Requests::On, &mut wanted);
+        assert_eq!([10, 110].map(|ms| requested(&mut losses, ms)), [[1], [1]]);
         assert!(losses.on_retransmitted(at(170), 1, Requests::On));
-        assert_eq!((wanted.as_slice(), losses.rtt(at(170))), (&[1, 1][..], TimeDelta::from_millis(160)));
+        assert_eq!(losses.rtt(at(170)), TimeDelta::from_millis(160));
         arrive(&mut losses, 200, 4);
-        losses.handle_timeout(at(210), Requests::On, &mut wanted);
+        requested(&mut losses, 210);
         assert!(losses.on_retransmitted(at(270), 3, Requests::On));
         assert_eq!(losses.rtt(at(270)), TimeDelta::from_millis(60));
         // The next packet can be requested again.
         arrive(&mut losses, 300, 6);
-        losses.handle_timeout(at(310), Requests::On, &mut wanted);
+        requested(&mut losses, 310);
         assert!(losses.due() > Some(at(380)) && losses.due() < Some(at(440)), "{:?}", losses.due());
     }
 
     #[test]
     fn the_last_request_leaves_while_its_repair_is_in_time() {
         let mut losses = Losses::default();
-        let mut wanted = Vec::new();
         losses.on_rtt(at(0), TimeDelta::from_millis(150));
-        for number in [0, 2] {
-            losses.on_packet(at(0), number, || at(400), Requests::On);
-        }
-        losses.handle_timeout(at(10), Requests::On, &mut wanted);
+        assert!(arrive(&mut losses, 0, 0) && arrive(&mut losses, 0, 2));
+        assert_eq!(requested(&mut losses, 10), [1]);
         // After 300 ms, with the variation, it would be too late.
         assert_eq!(losses.due(), Some(at(160)));
-        losses.handle_timeout(at(160), Requests::On, &mut wanted);
-        assert_eq!((wanted.as_slice(), losses.due()), (&[1, 1][..], Some(at(400))));
+        assert_eq!((requested(&mut losses, 160), losses.due()), (vec![1], Some(at(400))));
     }
 
     #[test]
@@ -484,12 +483,11 @@ mod tests {
     #[test]
     fn a_large_gap_takes_bounded_memory() {
         let mut losses = Losses::default();
-        let mut wanted = Vec::new();
         for step in 0..10 {
-            losses.on_packet(at(step), step * 3000, || at(step + 400), Requests::On);
+            arrive(&mut losses, step, step * 3000);
             assert!(losses.missing.len() <= MAX_MISSING);
         }
-        losses.handle_timeout(at(9), Requests::On, &mut wanted);
+        let wanted = requested(&mut losses, 9);
         // The last two are fewer than three below the highest.
         assert_eq!((wanted.len(), wanted.first(), wanted.last()), (998, Some(&26_000), Some(&26_997)));
         assert_eq!(losses.counts().given_up, 9 * 2999 - 1000);
