@@ -49,12 +49,12 @@ fn receiver(kind: Algorithm) -> MediaReceiver {
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Link {
     pub(crate) loss: f64,
-    duplication: f64,
-    reordering: f64,
+    pub(crate) duplication: f64,
+    pub(crate) reordering: f64,
     /// Whether payloads are converted to bytes, as by a socket.
     pub(crate) as_bytes: bool,
     /// Whether all reports of the sender are lost, as in a queue that drops what it cannot mark.
-    loses_reports: bool,
+    pub(crate) loses_reports: bool,
 }
 
 /// A frame to push: time, stream, and bytes; without bytes, as many as the target of the stream allows at 30 frames a second.

@@ -121,7 +121,9 @@ impl Net {
     }
 
     pub(crate) fn deliver_all(&mut self, from: SocketAddr, datagrams: &[Vec<u8>]) {
-        datagrams.iter().for_each(|bytes| self.deliver(from, bytes));
+        for bytes in datagrams {
+            self.deliver(from, bytes);
+        }
     }
 
     pub(crate) fn collect(&mut self) {

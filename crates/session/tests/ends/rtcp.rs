@@ -122,12 +122,12 @@ fn parts(bytes: &[u8]) -> (ReceiverReport, SourceDescription, Option<ExtendedRep
     let packets: Vec<_> = Packets::new(bytes).unwrap().collect::<Result<_, _>>().unwrap();
     match packets.as_slice() {
         [Packet::ReceiverReport(report), Packet::SourceDescription(names), rest @ ..] => {
-            let extended = rest.iter().map(|packet| match packet {
+            let mut extended = rest.iter().map(|packet| match packet {
                 Packet::ExtendedReport(extended) => extended.clone(),
                 other => panic!("{other:?}"),
             });
             assert!(rest.len() < 2, "{packets:?}");
-            (report.clone(), names.clone(), extended.last())
+            (report.clone(), names.clone(), extended.next())
         }
         _ => panic!("{packets:?}"),
     }

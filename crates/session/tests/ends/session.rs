@@ -26,7 +26,7 @@ fn a_stream_is_opened_measured_and_finished() {
 #[test]
 fn a_receiver_that_refuses_may_not_know_where_the_sender_is_now() {
     for has_moved in [false, true] {
-        let (mut net, from, mut sender, _) = opened(receiver_config(), plain(1));
+        let (mut net, _, mut sender, _) = opened(receiver_config(), plain(1));
         let mut refused = |sender: &mut Sender| {
             for _ in 0..10 {
                 net.now += TimeDelta::from_millis(100);

@@ -209,7 +209,9 @@ fn carried(
         }
         now += gap;
         receiver.handle_rtp(now, &packet, &Payload::default(), Ecn::NotEct);
-        received(&mut receiver).into_iter().for_each(|frame| arrivals.push(frame));
+        for frame in received(&mut receiver) {
+            arrivals.push(frame);
+        }
         found.extend(std::iter::from_fn(|| arrivals.poll(Some(now))));
     }
     (found, arrivals)

@@ -217,7 +217,9 @@ impl Network {
                 }
                 sent.push((self.home, outgoing.to, std::mem::take(&mut buffer)));
             }
-            sent.into_iter().for_each(|(from, to, bytes)| self.send(from, to, bytes));
+            for (from, to, bytes) in sent {
+                self.send(from, to, bytes);
+            }
             let mut quiet = refused.is_empty();
             refused.drain(..).for_each(|media| self.caller.handle_unsent(self.now, media));
             while let Some(event) = self.caller.poll_event() {

@@ -56,7 +56,9 @@ pub(super) fn repairing(
 pub(super) fn with_elements(header: RtpHeader, elements: &[(u8, &[u8])]) -> Vec<u8> {
     let mut content = Vec::new();
     let mut writer = ExtensionWriter::new(ExtensionForm::OneByte, &mut content);
-    elements.iter().for_each(|(id, data)| writer.push(*id, data).unwrap());
+    for (id, data) in elements {
+        writer.push(*id, data).unwrap();
+    }
     let mut head = vec![0; 64];
     let profile = ExtensionForm::OneByte.profile();
     let length = header.write_with_extension(&mut head, profile, &content).unwrap();
@@ -113,12 +115,12 @@ pub(super) fn drain(receiver: &mut MediaReceiver, now: Timestamp) -> Vec<Vec<Pac
 }
 
 pub(super) fn feedback(datagrams: &[Vec<Packet>]) -> Vec<TransportFeedback> {
-    only!(TransportFeedback, datagrams.to_vec()).collect()
+    only!(TransportFeedback, datagrams.iter().cloned()).collect()
 }
 
 /// The report blocks among them.
 pub(super) fn blocks(datagrams: &[Vec<Packet>]) -> Vec<ReportBlock> {
-    only!(ReceiverReport, datagrams.to_vec()).flat_map(|report| report.blocks).collect()
+    only!(ReceiverReport, datagrams.iter().cloned()).flat_map(|report| report.blocks).collect()
 }
 
 /// The frames that are complete now.

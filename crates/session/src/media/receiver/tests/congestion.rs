@@ -3,7 +3,7 @@ use giusto_rtp::rtcp::{CongestionFeedback, StreamFeedback};
 use super::*;
 
 pub(super) fn reports(datagrams: &[Vec<Packet>]) -> Vec<CongestionFeedback> {
-    only!(CongestionFeedback, datagrams.to_vec()).collect()
+    only!(CongestionFeedback, datagrams.iter().cloned()).collect()
 }
 
 /// Sequence number, mark and milliseconds before the report of received packets; `None` for the others.

@@ -32,7 +32,9 @@ fn arrive(receiver: &mut MediaReceiver, ms: u64, number: u16) {
 }
 
 fn arrive_all(receiver: &mut MediaReceiver, ms: u64, numbers: &[u16]) {
-    numbers.iter().for_each(|number| arrive(receiver, ms, *number));
+    for number in numbers {
+        arrive(receiver, ms, *number);
+    }
 }
 
 fn repair(receiver: &mut MediaReceiver, ms: u64, number: u16) {

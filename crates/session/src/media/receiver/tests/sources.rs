@@ -48,7 +48,9 @@ fn each_report_covers_the_interval_since_the_previous_one() {
 fn a_jump_is_believed_when_another_packet_follows_it() {
     let numbers = |numbers: &[u16]| {
         let mut receiver = receiver(FeedbackKind::ReceiverReports);
-        numbers.iter().for_each(|number| media(*number, 0).arrive(&mut receiver, at(0)));
+        for number in numbers {
+            media(*number, 0).arrive(&mut receiver, at(0));
+        }
         let block = report(&mut receiver);
         let packets = receiver.sources().next().unwrap().packets;
         (packets, block.cumulative_lost, block.highest_sequence)
