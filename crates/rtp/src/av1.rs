@@ -280,6 +280,9 @@ mod tests {
         assert_eq!(payloads, [vec![0x68, 2, 0x08, 7, 0x30, 1, 2, 3], vec![0x90, 4, 5, 6, 7, 8, 9]]);
         assert!(begins_sequence(&payloads[0]) && !begins_sequence(&payloads[1]));
         assert_eq!(joined(&payloads).unwrap(), unit[2..]);
+        // The extension of an OBU stays.
+        assert_eq!(packets(&[0x36, 0x20, 2, 7, 8], 100), [[0x10, 0x34, 0x20, 7, 8]]);
+        assert_eq!(joined(&[vec![0x10, 0x34, 0x20, 7, 8]]).unwrap(), [0x36, 0x20, 2, 7, 8]);
         assert_eq!(packets(&unit, 14).len(), 1);
         assert_eq!(packets(&unit, 13).len(), 2);
         assert_eq!(packets(&unit, 100), [[&[0x28, 2, 0x08, 7, 0x30][..], &unit[7..]].concat()]);

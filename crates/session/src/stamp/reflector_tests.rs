@@ -107,7 +107,8 @@ fn an_answer_is_never_longer_than_its_packet() {
     for length in 0..41 {
         assert_eq!(ask(&mut reflector, 0, 7, &plain(0, 60)[..length]), None, "{length}");
     }
-    assert_eq!(reflector.counters().malformed, 41);
+    assert_eq!(ask(&mut reflector, 0, 0, &plain(0, 60)), None, "nobody has port 0");
+    assert_eq!(reflector.counters().malformed, 42);
     for length in [41, 44, 45, 1472, 65_507] {
         assert!(ask(&mut reflector, 0, 7, &plain(0, length)).is_some(), "{length}");
     }

@@ -47,43 +47,33 @@ fn receiver(kind: Algorithm) -> MediaReceiver {
 /// Probabilities of loss, duplication and reordering. The one-way delay is 30 ms, and up to 60 ms for
 /// reordered datagrams.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Link {
-    pub(crate) loss: f64,
-    pub(crate) duplication: f64,
-    pub(crate) reordering: f64,
+struct Link {
+    loss: f64,
+    duplication: f64,
+    reordering: f64,
     /// Whether payloads are converted to bytes, as by a socket.
-    pub(crate) as_bytes: bool,
+    as_bytes: bool,
     /// Whether all reports of the sender are lost, as in a queue that drops what it cannot mark.
-    pub(crate) loses_reports: bool,
+    loses_reports: bool,
 }
 
-/// A frame to push: time, stream, and bytes; without bytes, as many as the target of the stream allows at 30 frames a second.
-pub(crate) type Pushed = (Timestamp, usize, Payload);
+/// A frame to push: time, stream, and bytes.
+type Pushed = (Timestamp, usize, Payload);
 
 /// Results: what was sent, and what was received.
 #[derive(Debug, Default)]
-pub(crate) struct Outcome {
-    pub(crate) pushed: Vec<Pushed>,
-    pub(crate) sent: Vec<(Timestamp, usize, DataSize)>,
+struct Outcome {
+    sent: Vec<(Timestamp, usize, DataSize)>,
     /// The head of each media packet.
-    pub(crate) heads: Vec<Vec<u8>>,
+    heads: Vec<Vec<u8>>,
     decisions: Vec<MediaEvent>,
-    pub(crate) frames: Vec<FrameArrival>,
-    pub(crate) figures: Option<(StreamFigures, SourceFigures)>,
+    frames: Vec<FrameArrival>,
 }
 
 /// Pushes all frames, and runs until the last of them is delivered or dropped.
 fn run(kind: Algorithm, link: Link, pushed: &[Pushed]) -> Outcome {
-    run_between(sender(kind), receiver(kind), link, pushed)
-}
-
-pub(crate) fn run_between(
-    sender: MediaSender,
-    receiver: MediaReceiver,
-    link: Link,
-    pushed: &[Pushed],
-) -> Outcome {
-    let mut ends = [MediaEndpoint::new(Some(sender), None), MediaEndpoint::new(None, Some(receiver))];
+    let mut ends =
+        [MediaEndpoint::new(Some(sender(kind)), None), MediaEndpoint::new(None, Some(receiver(kind)))];
     let mut random = StdRng::seed_from_u64(5);
     let mut flying: BTreeMap<(Timestamp, u64), (usize, Datagram)> = BTreeMap::new();
     let (mut count, mut outcome) = (0, Outcome::default());
@@ -97,15 +87,7 @@ pub(crate) fn run_between(
         while let Some((at, stream, payload)) = frames.next_if(|frame| frame.0 <= now) {
             let clock = if *stream == VIDEO { 90 } else { 48 };
             let media_timestamp = (at.as_nanos() / 1_000_000 * clock) as u32;
-            let mut payload = payload.clone();
-            if payload.is_empty() {
-                let target = ends[0].sender().unwrap().stream_target(*stream).unwrap();
-                let mut bytes = vec![0; (target.as_bps() / 8 / 30) as usize];
-                random.fill_bytes(&mut bytes);
-                payload = bytes.into();
-            }
-            outcome.pushed.push((*at, *stream, payload.clone()));
-            let frame = Frame { captured: *at, media_timestamp, payload, key: false };
+            let frame = Frame { captured: *at, media_timestamp, payload: payload.clone(), key: false };
             ends[0].push_frame(now, *stream, frame).unwrap();
         }
         while let Some(entry) = flying.first_entry().filter(|entry| entry.key().0 <= now) {
@@ -149,8 +131,6 @@ pub(crate) fn run_between(
             }
         }
     }
-    let sent = ends[0].sender().unwrap().figures(end).next();
-    outcome.figures = sent.zip(ends[1].receiver().unwrap().sources().find(|one| one.ssrc == 1));
     outcome
 }
 
@@ -173,7 +153,7 @@ fn random_frames(count: usize) -> Vec<Pushed> {
 }
 
 /// The pushed frame for each received frame; panics if there is none, or if it was received twice.
-pub(crate) fn matched(pushed: &[Pushed], frames: &[FrameArrival]) -> Vec<usize> {
+fn matched(pushed: &[Pushed], frames: &[FrameArrival]) -> Vec<usize> {
     let mut places = Vec::new();
     for frame in frames {
         let stream = frame.ssrc as usize - 1;

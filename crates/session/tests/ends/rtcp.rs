@@ -281,16 +281,22 @@ fn rtcp_at_a_port_of_its_own_is_answered_where_it_came_from() {
 
 #[test]
 fn who_sends_no_rtcp_gets_none() {
-    let mut far = Far::new();
-    for (at, datagram) in call(500, |_| Some(TimeDelta::ZERO)) {
-        if RtpHeader::parse(&datagram).is_ok() {
-            far.deliver(at, &datagram);
+    for reports in [false, true] {
+        let (mut far, mut report) = (Far::new(), Vec::new());
+        ReceiverReport { ssrc: SSRC, ..ReceiverReport::default() }.write(&mut report).unwrap();
+        for (at, datagram) in call(500, |_| Some(TimeDelta::ZERO)) {
+            if RtpHeader::parse(&datagram).is_ok() {
+                far.deliver(at, &datagram);
+            }
+            if reports && at == at_ms(1_030) {
+                far.deliver(at, &report);
+            }
         }
+        // Of another source.
+        far.deliver(at_ms(10_100), &goodbye(SSRC + 1));
+        far.wait(at_ms(14_000));
+        assert_eq!((far.sent.is_empty(), far.opened, far.closed.len()), (!reports, 1, 0));
     }
-    // Of another source.
-    far.deliver(at_ms(10_100), &goodbye(SSRC + 1));
-    far.wait(at_ms(14_000));
-    assert_eq!((far.sent.len(), far.opened, far.closed.len()), (0, 1, 0));
 }
 
 #[test]

@@ -188,6 +188,11 @@ fn reports_are_sent_only_while_sources_are_active() {
 
 #[test]
 fn a_report_has_a_name_and_a_block_with_the_last_sender_report() {
+    let long = MediaReceiverConfig::new(1, &"ü".repeat(200), FeedbackKind::ReceiverReports);
+    let mut named = MediaReceiver::new(long).unwrap();
+    Sent::numbered(7, 0, false).arrive(&mut named, at(0));
+    let mut names = only!(SourceDescription, drain(&mut named, at(500))).flat_map(|names| names.chunks);
+    assert_eq!(names.next().unwrap().cname, Some("ü".repeat(127)), "255 bytes, of whole letters");
     let mut receiver = receiver(FeedbackKind::ReceiverReports);
     for sequence in [10, 11, 13] {
         Sent::numbered(7, sequence, false).arrive(&mut receiver, at(100));

@@ -74,3 +74,11 @@ fn gaps_are_losses_for_each_source_of_its_own() {
     let [last] = messages_at(&mut two, 130)[..] else { panic!() };
     assert_eq!((last.gradual, last.signal), (false, 0));
 }
+
+#[test]
+fn a_send_time_before_the_first_starts_a_new_measurement() {
+    let mut receiver = receiver(FeedbackKind::Nada);
+    packet(7, 0, 64_000).arrive(&mut receiver, at(64_040));
+    let sent = stream(&mut receiver, 63_980, 1..102, |_| 140);
+    assert_eq!(sent.last().map(|last| last.signal), Some(0));
+}
