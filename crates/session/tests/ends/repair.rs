@@ -82,7 +82,8 @@ fn run(repair: Repair) -> Outcome {
             ends[0].push_frame(now, 0, Frame { captured: now, media_timestamp, payload, key }).unwrap();
             pushed.push(bytes);
         }
-        while let Some((_, to, bytes)) = air.pop_front_if(|(arrival, ..)| *arrival <= tick) {
+        while air.front().is_some_and(|(arrival, ..)| *arrival <= tick) {
+            let (_, to, bytes) = air.pop_front().unwrap();
             ends[to].handle_datagram(now, &bytes, Ecn::NotEct);
         }
         for (from, end) in ends.iter_mut().enumerate() {
