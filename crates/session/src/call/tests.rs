@@ -499,3 +499,16 @@ fn messages_with_a_changed_bit_do_no_harm() {
         assert_eq!(network.ended(true), Some(&Ok(())), "{byte} {bit}");
     }
 }
+
+#[test]
+fn datagrams_of_other_versions_and_programs_end_no_call() {
+    let mut network = Network::new([None, None], offer(None));
+    network.run(at(1000));
+    for bytes in [&b"giu\x20of another version"[..], b"hello", b""] {
+        network.listener.handle_datagram(network.now + AHEAD, address(9), bytes, Ecn::NotEct);
+        network.caller.handle_datagram(network.now, address(2), bytes, Ecn::NotEct);
+    }
+    network.run(at(1500));
+    assert_eq!(network.both_ended(), [None; 2]);
+    assert!(network.listener.counters().foreign > 0, "{:?}", network.listener.counters());
+}
