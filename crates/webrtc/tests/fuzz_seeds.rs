@@ -22,7 +22,9 @@ fn seeds() -> Vec<Vec<u8>> {
 #[test]
 fn seeds_of_browsers() {
     assert!(seeds().len() >= 5, "no seeds");
-    seeds().iter().for_each(|seed| browser_body::browser(seed));
+    for seed in seeds() {
+        browser_body::browser(&seed);
+    }
 }
 
 proptest! {

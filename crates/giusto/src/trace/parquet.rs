@@ -71,18 +71,18 @@ impl Parquet {
         let (rows, flows, links) = (&self.rows, &self.flows, &self.links);
         for column in &COLUMNS {
             let Some(mut writer) = group.next_column()? else { break };
-            let to = (&mut writer, column.nullable);
+            let (to, nullable) = (&mut writer, column.nullable);
             match column.values {
-                Values::Integer(value) => write_column::<Int64Type>(to, rows, value)?,
-                Values::Number(value) => write_column::<DoubleType>(to, rows, value)?,
+                Values::Integer(value) => write_column::<Int64Type>(to, nullable, rows, value)?,
+                Values::Number(value) => write_column::<DoubleType>(to, nullable, rows, value)?,
                 Values::Text(value) => {
-                    write_column::<ByteArrayType>(to, rows, |row| value(row).map(ByteArray::from))?;
+                    write_column::<ByteArrayType>(to, nullable, rows, |row| value(row).map(ByteArray::from))?;
                 }
                 Values::Flow => {
-                    write_column::<ByteArrayType>(to, rows, |row| Some(name(flows, row.flow())))?;
+                    write_column::<ByteArrayType>(to, nullable, rows, |row| Some(name(flows, row.flow())))?;
                 }
                 Values::Link => {
-                    write_column::<ByteArrayType>(to, rows, |row| Some(name(links, row.link()?)))?;
+                    write_column::<ByteArrayType>(to, nullable, rows, |row| Some(name(links, row.link()?)))?;
                 }
             }
             writer.close()?;

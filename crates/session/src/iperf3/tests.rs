@@ -486,4 +486,32 @@ proptest! {
         let ends = server_events(&mut server).iter().filter(|e| matches!(e, ServerEvent::Ended(_))).count();
         prop_assert!(ends <= 1);
     }
+
+    #[test]
+    fn any_datagrams_are_safe_and_counted_once(
+        datagrams in prop::collection::vec((any::<u64>(), prop::collection::vec(any::<u8>(), 0..40)), 0..40),
+        wide: bool,
+        omit_after in 0_usize..40,
+        sent: u64,
+    ) {
+        let mut stream = incoming(wide);
+        let mut taken = 0;
+        for (index, (at, bytes)) in datagrams.iter().enumerate() {
+            if index == omit_after {
+                stream.end_omitted();
+                taken = 0;
+            }
+            taken += u64::from(stream.on_datagram(Timestamp::from_nanos(*at), bytes, None));
+        }
+        if let Some(meter) = stream.meter() {
+            let summary = meter.summary();
+            let counted = summary.received_packets
+                + summary.duplicate_packets
+                + summary.too_old_packets
+                + summary.implausible_packets;
+            prop_assert_eq!(counted, taken);
+        }
+        stream.finish(sent);
+        stream.outcome(1, TimeDelta::ZERO);
+    }
 }

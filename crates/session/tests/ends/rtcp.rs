@@ -259,6 +259,11 @@ fn rtcp_at_a_port_of_its_own_is_answered_where_it_came_from() {
     apart.deliver_apart(at_ms(10_100), rtcp, &goodbye(SSRC + 1));
     apart.deliver_apart(at_ms(10_100), rtcp, &[0x80, 200, 0]);
     assert_eq!(apart.receiver.counters().foreign, before + 3);
+    // Neither RTCP before any packet nor what is no RTP is of a stream.
+    let mut nobody = Far::new();
+    nobody.deliver(at_ms(0), &goodbye(SSRC));
+    nobody.deliver(at_ms(0), &[0x10; 20]);
+    assert_eq!((nobody.receiver.counters().foreign, nobody.opened), (2, 0));
     for far in [&mut muxed, &mut apart] {
         far.wait(at_ms(10_200));
     }
