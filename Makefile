@@ -59,7 +59,7 @@ test-python: python-environment
 	python -m pytest -n 2 --dist loadfile
 
 # GStreamer and str0m are outside the workspace. What they share is compiled once. Cargo would warn of make's job server, which it cannot reach.
-STACKS = --target-dir target/stacks
+STACKS = --target-dir target/stacks $(STACKS_FLAGS)
 # The GStreamer element needs libgstreamer1.0-dev. Its tests name what else they need.
 GSTREAMER = --manifest-path crates/gstreamer/Cargo.toml
 test-gstreamer:

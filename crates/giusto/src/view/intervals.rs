@@ -96,7 +96,12 @@ fn joined<T>(columns: &[&Column<T>], width: usize, text: impl Fn(&Column<T>) -> 
 }
 
 fn span(start_s: f64, end_s: f64) -> String {
-    let digits = if end_s < 100.0 { 2 } else { 1 };
+    let is_whole = |seconds: f64| (seconds - seconds.round()).abs() < 0.05;
+    let digits = match end_s {
+        ..100.0 => 2,
+        1000.0.. if is_whole(start_s) && is_whole(end_s) => 0,
+        _ => 1,
+    };
     format!("{start_s:.digits$}-{end_s:.digits$}")
 }
 
@@ -127,15 +132,18 @@ mod tests {
             ..IntervalFigures::default()
         };
         let (sent_packets, lost_packets, jitter_ms) = (Some(104_166), Some(1_234), Some(123.4));
-        let hour = IntervalFigures { end_s: 3_600.0, sent_packets, lost_packets, jitter_ms, ..figures };
+        let hour = IntervalFigures {
+            start_s: 3_599.0,
+            end_s: 3_600.0,
+            sent_packets,
+            lost_packets,
+            jitter_ms,
+            ..figures
+        };
         let stamp = StampInterval { start_s: 1.0, end_s: 2.0, sent_packets: 10, ..StampInterval::default() };
         let narrow = [usize::MAX, 80, 79, 60, 40, 20];
-        for (interval, widths) in [
-            (Interval::Streams(hour), &narrow[..1]),
-            (Interval::Streams(figures), &narrow),
-            (Interval::Stamp(stamp), &narrow),
-        ] {
-            for width in widths {
+        for interval in [Interval::Streams(hour), Interval::Streams(figures), Interval::Stamp(stamp)] {
+            for width in &narrow {
                 let (header, line) = (header(&interval, true, *width), line(&interval, *width));
                 // Each cell ends where its heading ends.
                 assert_eq!(header.chars().count(), line.chars().count());
