@@ -20,8 +20,9 @@ test-others:
 test-rust:
 	$(MAKE) -j 2 test-command test-crates
 
-# The tests include the optional parts: WebRTC of `giusto call --browser`, SQLite of `giusto monitor`. What is skipped is shown.
-TESTED = --workspace --locked --features giusto-cli/browser,giusto-cli/monitor,giusto-cli/parquet,giusto-cli/voice
+# The tests include all optional parts of the command. What is skipped is shown.
+FEATURES = giusto-cli/browser,giusto-cli/monitor,giusto-cli/parquet,giusto-cli/voice
+TESTED = --workspace --locked --features $(FEATURES)
 built:
 	$(CARGO) test $(TESTED) --no-run
 
@@ -55,7 +56,7 @@ python-environment:
 test-python: python-environment
 	@[ -e $(PYTHON_ENV)/ready ] || exit 0; . $(PYTHON_ENV)/bin/activate && \
 	CARGO_PROFILE_DEV_OPT_LEVEL=1 pip install --quiet --no-build-isolation --no-deps --force-reinstall \
-		--config-settings=build-args="--profile dev --features giusto-cli/browser,giusto-cli/monitor,giusto-cli/parquet,giusto-cli/voice" . && \
+		--config-settings=build-args="--profile dev --features $(FEATURES)" . && \
 	python -m pytest -n 2 --dist loadfile
 
 # GStreamer and str0m are outside the workspace. What they share is compiled once. Cargo would warn of make's job server, which it cannot reach.

@@ -5,7 +5,7 @@
 use std::net::SocketAddr;
 
 use giusto_rtp::{
-    AbsSendTime, ExtensionElements, RtpHeader, RtxHeader, TransportSequence,
+    AbsSendTime, ExtensionElements, ExtensionForm, RtpHeader, RtxHeader, TransportSequence,
     flexfec::{FecHeader, Parity},
     rtcp::{Packet, Packets, ReportCount, TransportFeedbackUnwrapper},
     voice::VoiceProfile,
@@ -28,7 +28,7 @@ use giusto_session::{
 };
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
-/// A reflector and a sender of STAMP, in both modes: an answer is as long as its packet.
+/// A reflector and a sender of STAMP, in both modes: an answer is as long as its packet, and each datagram is counted once.
 fn stamp(bytes: &[u8]) {
     let ring = KeyRing::parse("1 00112233445566778899aabbccddeeff").expect("this is a key");
     for keys in [None, Some(ring)] {
@@ -46,9 +46,14 @@ fn stamp(bytes: &[u8]) {
         if let Some(answer) = answer {
             assert_eq!(answer.bytes.len(), bytes.len());
         }
+        assert_eq!(reflector.counters().reflected + reflector.counters().unanswered(), 1);
         let departures = Departures::new(ErrorEstimate::default());
         let source = ProbeSource { ssid: 1, keys, origin: WallTime::default(), tai_offset_s: 0, departures };
-        Answers::new(source, false).handle_datagram(Timestamp::ZERO, &bytes, Timestamp::ZERO);
+        let mut answers = Answers::new(source, false);
+        answers.handle_datagram(Timestamp::ZERO, &bytes, Timestamp::ZERO);
+        // Nothing was sent that it could answer.
+        let counters = answers.counters();
+        assert_eq!((counters.answered, counters.malformed + counters.forged + counters.unmatched), (0, 1));
     }
 }
 
@@ -68,15 +73,21 @@ pub(crate) fn datagram(bytes: &[u8]) {
     }
 }
 
-/// Retransmissions and parity: what is read can be written again, and a recovered packet has the length that its parity says.
+/// Retransmissions and parity: the bytes as an RTP packet, and as the payload of a repair packet.
 fn repair(bytes: &[u8]) {
+    (0..4).for_each(|streams| parity(bytes, streams));
     let Ok((_, content)) = RtpHeader::parse(bytes) else { return };
     let payload = bytes.get(content).unwrap_or_default();
     if let Some((header, original)) = RtxHeader::split(payload) {
         assert_eq!([&header.to_bytes()[..], original].concat(), payload);
     }
-    let streams = RtpHeader::contributing_sources(bytes).count();
+    parity(payload, RtpHeader::contributing_sources(bytes).count());
+}
+
+/// Parity: what is read can be written again, and a recovered packet has the length that its parity says.
+fn parity(payload: &[u8], streams: usize) {
     let Ok((header, length)) = FecHeader::read(payload, streams) else { return };
+    assert!(length <= payload.len());
     let mut again = Vec::new();
     header.write(&mut again).expect("a parsed header is written");
     assert_eq!(FecHeader::read(&again, streams), Ok((header.clone(), again.len())));
@@ -97,6 +108,11 @@ pub(crate) fn rtcp(bytes: &[u8]) {
     let at = Timestamp::from_nanos(1_000_000_000);
     reports.handle_datagram(at, bytes, at);
     assert!(reports.latest().is_none_or(|report| (0.0..=1.0).contains(&report.fraction_lost)));
+    for form in [ExtensionForm::OneByte, ExtensionForm::TwoByte] {
+        let elements: Vec<_> = ExtensionElements::new(form, bytes).collect();
+        // Nothing follows an error.
+        assert!(elements.len() <= bytes.len() && elements.iter().rev().skip(1).all(Result::is_ok));
+    }
     if let Ok((RtpHeader { extension: Some(extension), .. }, _)) = RtpHeader::parse(bytes) {
         for element in ExtensionElements::of(extension, bytes).flatten() {
             let _ = TransportSequence::parse(element.data);
@@ -394,5 +410,8 @@ pub(crate) fn text(bytes: &[u8]) {
     let _ = text.parse::<DataSize>();
     let _ = text.parse::<TimeDelta>();
     let _ = text.parse::<PayloadSizes>();
-    let _ = PayloadTrace::parse(text, "fuzz.csv");
+    if let Ok(trace) = PayloadTrace::parse(text, "fuzz.csv") {
+        assert!(!trace.sizes().is_empty());
+        assert!(trace.departures().is_none_or(|times| times.len() == trace.sizes().len()));
+    }
 }

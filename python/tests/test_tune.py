@@ -100,6 +100,8 @@ def test_the_file_is_taken_by_the_commands_and_changes_the_run(found: giusto.Tun
     ]
     assert flows[1]["controller"] == found.controller
     assert flows[1]["sent_rate_bps"] == pytest.approx(found.constants["share"] * flows[0]["sent_rate_bps"], rel=0.1)
+    judged = json.loads(command("benchmark", "--scenarios", "1", "--controller", f"fixed,{path}", "--json"))
+    assert [own["name"] for own in judged["controllers"]] == ["fixed", found.controller]
     # In Python, a file is a controller wherever a name is.
     run = giusto.run(LINK, set={"call.controller": str(path)}, timeline=False)
     assert run.flow("call").sent_rate_bps == flows[1]["sent_rate_bps"]

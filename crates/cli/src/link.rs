@@ -23,7 +23,7 @@ use crate::{
 };
 use giusto::{
     explore,
-    link::{self, CommandOptions, Ends, LinkError, LinkOptions, LinkPlan, LinkRun, LiveLinks, Ready},
+    link::{self, CommandOptions, Ends, LinkError, LinkEvent, LinkOptions, LinkPlan, LinkRun, LiveLinks},
     scenario::Setting,
     view::{files::Files, format::rate, html, tables},
 };
@@ -195,17 +195,17 @@ pub(crate) fn run(args: &LinkArgs, stop: &Arc<AtomicBool>) -> anyhow::Result<Exi
     for line in plan.describe() {
         progress.note(&line);
     }
-    let ready = |ready: &Ready| match ready {
-        Ready::Relay(addresses) => {
+    let tell = |event: &LinkEvent| match event {
+        LinkEvent::Relay(addresses) => {
             for (address, relay) in addresses.iter().zip(&args.relay) {
                 progress.note(&format!("listening at {address} for {}", relay.target));
             }
         }
-        Ready::Far { v4, v6 } => {
+        LinkEvent::Far { v4, v6 } => {
             let v6 = v6.map_or_else(String::new, |v6| format!(", GIUSTO_FAR6={v6}"));
             progress.note(&format!("GIUSTO_FAR={v4}{v6}"));
         }
-        Ready::FarFailed(ended) => {
+        LinkEvent::FarFailed(ended) => {
             let line = args.far.as_deref().unwrap_or_default();
             complain(&format!("warning: the program of --far ended with status {}: {line}", ended.status));
         }
@@ -213,7 +213,7 @@ pub(crate) fn run(args: &LinkArgs, stop: &Arc<AtomicBool>) -> anyhow::Result<Exi
     };
     let report = |links: &LiveLinks| progress.say(live_line(links));
     let result = if args.command.is_empty() {
-        link::relay(&plan, &pairs, &options, ready, report)
+        link::relay(&plan, &pairs, &options, tell, report)
     } else {
         let asked = CommandOptions {
             command: args.command.clone(),
@@ -222,7 +222,7 @@ pub(crate) fn run(args: &LinkArgs, stop: &Arc<AtomicBool>) -> anyhow::Result<Exi
             output_to_stderr: args.json,
             at_terminal: io::stdin().is_terminal(),
         };
-        link::command(&plan, &asked, &options, ready, report)
+        link::command(&plan, &asked, &options, tell, report)
     };
     progress.clear();
     let run = result.map_err(|error| unavailable(&error))?;

@@ -78,7 +78,7 @@ fn packet() -> impl Strategy<Value = SentPacket> {
     )
 }
 
-fn report() -> impl Strategy<Value = PacketReport> {
+pub(crate) fn report() -> impl Strategy<Value = PacketReport> {
     (packet(), prop::option::of(time()), 0u8..4).prop_map(|(sent, arrival, ecn)| PacketReport {
         sent,
         arrival: arrival.map(PeerTimestamp::from_nanos),

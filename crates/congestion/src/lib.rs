@@ -29,6 +29,7 @@ mod algorithm;
 #[cfg(test)]
 mod any_order;
 pub mod bbr;
+mod clock_jump;
 #[cfg(test)]
 mod closed_loop;
 mod constants;

@@ -368,6 +368,24 @@ mod tests {
     }
 
     #[test]
+    fn adaptive_delays_follow_the_jitter_with_few_losses() {
+        for algorithm in [AdaptiveAlgorithm::Mean, AdaptiveAlgorithm::Spike] {
+            let mut before = TimeDelta::ZERO;
+            for jitter_us in [500.0, 5_000.0, 20_000.0] {
+                let summary = run(adaptive(algorithm), jitter_us, None);
+                // Four deviations above the mean of an exponential distribution leave about 1 %; more if it
+                // is estimated from a few packets.
+                assert!(summary.loss_ratio < 0.06, "{algorithm:?} {jitter_us}: {summary:?}");
+                let (min, max) = (2e-3 * jitter_us, 8e-3 * jitter_us + 5.0);
+                let delay = summary.playout_delay.as_millis();
+                assert!((min..max).contains(&delay), "{algorithm:?} {jitter_us}: {delay} ms");
+                assert!(summary.playout_delay > before);
+                before = summary.playout_delay;
+            }
+        }
+    }
+
+    #[test]
     fn policies_differ_as_in_the_table() {
         // Played and late packets of 3000, mean playout delay in ms.
         let mut rows = Vec::new();

@@ -360,6 +360,18 @@ fn a_receive_without_messages_times_out() {
     assert!(batch.is_empty());
 }
 
+#[test]
+fn one_thread_sends_while_another_receives() {
+    let socket = UdpSocket::bind(([127, 0, 0, 1], 0).into(), &SocketConfig::default()).unwrap();
+    let bytes = run_of(200, 400, 400);
+    let got = std::thread::scope(|scope| {
+        let receiving = scope.spawn(|| collect(&socket, &mut ReceiveBatch::new(16, 1500), 200));
+        socket.send_segments(Some(socket.local_addr()), &bytes, 400, Grouping::Each).unwrap();
+        receiving.join().unwrap()
+    });
+    assert_eq!(got.concat_bytes(), bytes);
+}
+
 /// Concatenates payloads.
 trait ConcatBytes {
     fn concat_bytes(&self) -> Vec<u8>;

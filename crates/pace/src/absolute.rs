@@ -131,7 +131,7 @@ impl Schedule for AbsoluteTime {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::virtual_driver::{self, plan};
+    use crate::virtual_driver::{self, VirtualDriver, plan};
 
     const FRAGMENTS: SessionRule = SessionRule::Fragments { gap_threshold: None };
 
@@ -162,6 +162,23 @@ mod tests {
             table.push((millis(sent_at), millis(cycle.due), sleep));
         }
         assert_eq!(table, [(100, 100, 8), (117, 110, 1), (135, 120, 0), (137, 130, 1), (140, 140, 8)]);
+    }
+
+    #[test]
+    fn the_average_is_exact_at_any_oversleep() {
+        let plan = plan(7_000_000, 1200, 1);
+        for oversleeps in [vec![0], vec![60_000], vec![3_000_000, 0, 1], vec![10_000_000]] {
+            let mut schedule = AbsoluteTime::new(&plan, SessionRule::Whole, None);
+            let mut driver = VirtualDriver {
+                oversleeps: oversleeps.clone(),
+                send_costs: vec![20_000],
+                ..VirtualDriver::new(plan.size_on_layer())
+            };
+            driver.run(&mut schedule, 10_000_000_000);
+            let owed = driver.now as f64 * 7e6 / 8e9 - driver.sent().as_bytes() as f64;
+            assert!(owed > -1200.1, "{oversleeps:?}: {owed} B ahead");
+            assert!(owed < 7e6 / 8.0 * 0.012, "{oversleeps:?}: {owed} B behind");
+        }
     }
 
     /// Departure times of cycles of 10 ms, in ms. The third cycle waits for its data from 20 to 65 ms.

@@ -360,6 +360,9 @@ mod tests {
                 // oversleeps.
                 assert!(owed > -1200.1, "{bound} {oversleeps:?}: {owed}");
                 assert!(owed < 7e6 / 8.0 * 0.03, "{bound} {oversleeps:?}: {owed}");
+                let held_up = driver.longest_hold as f64 * 14e6 / 8e9;
+                let burst = driver.burst_above(14_000_000);
+                assert!(burst < 1200.0 * (bound as f64 + 1.001) + held_up, "{bound} {oversleeps:?}: {burst}");
             }
         }
     }
@@ -389,6 +392,18 @@ mod tests {
             assert!(burst < 2.0 * 0.037, "{bps}: a burst of {burst} s");
             assert!(late.largest_burst_packets > 0 || bps == 1_000_000, "{bps}");
         }
+    }
+
+    #[test]
+    fn a_day_of_cycles_has_no_drift() {
+        let plan = plan(7_000_000, 1200, 1);
+        let mut grid = Grid::new(&plan, GridConfig { start: Some(Timestamp::ZERO), ..GridConfig::default() });
+        // 63 million cycles in few steps, by large cycles.
+        for _ in 0..63_000 {
+            grid.on_sent(Timestamp::ZERO, DataSize::from_bytes(1200 * 1000));
+        }
+        let exact = (63_000_000_u128 * 1200 * 8_000_000_000).div_ceil(7_000_000) as u64;
+        assert_eq!(grid.next(Timestamp::ZERO), Step::SleepUntil(Timestamp::from_nanos(exact)));
     }
 
     #[test]

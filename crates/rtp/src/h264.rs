@@ -297,7 +297,8 @@ mod tests {
         assert_eq!(units, [&[0x67, 1, 2][..], &[0x68, 3], &[0x65, 0x88, 0, 0, 3, 0, 9]]);
         assert!(is_key(&stream) && !is_key(&stream[..16]));
         // first_mb_in_slice is ue(v): 0 is the single bit 1.
-        assert!(begins_picture(units[2]) && !begins_picture(&[0x41, 0x40]) && !begins_picture(units[0]));
+        assert!(begins_picture(units[2]) && begins_picture(&[0x41, 0x9a]));
+        assert!(!begins_picture(&[0x41, 0x40]) && !begins_picture(&[0x67, 0x80]) && !begins_picture(&[0x65]));
         assert_eq!(nal_units(&[1, 2, 3]).count() + nal_units(&[0, 0, 1, 0, 0, 1, 0]).count(), 0);
     }
 

@@ -69,6 +69,10 @@ proptest! {
         bodies::sender(&bytes);
         bodies::channel(&bytes);
         call_body::call(&bytes);
+        // The same as a datagram of a call, to either end, when its first messages have arrived.
+        let message = [&[b'g', b'i', b'u', 0x30 | (kind % 8)], &bytes[..]].concat();
+        let opening = [174_u8, 0, 0].repeat(20);
+        call_body::call(&[&[kind], &opening[..], &[0, message.len() as u8, kind], &message].concat());
         media_body::media(&bytes);
         let begin = [&b""[..], b"\x05DKIF\0\0\x20\0VP80", b"\x05\0\0\0\x01"][usize::from(kind % 3)];
         video_body::video(&[begin, &bytes].concat());

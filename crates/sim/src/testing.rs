@@ -42,7 +42,7 @@ pub(crate) fn packets(limit: u64) -> Box<dyn Queue> {
     Box::new(DropTail::new(Limit::Packets(limit)))
 }
 
-/// The start of a connection in congestion avoidance, with segments of 1000 bytes.
+/// A connection that begins in slow start, with segments of 1000 bytes.
 pub(crate) const START: ConnectionStart = ConnectionStart {
     segment: 1000,
     window: 10_000,

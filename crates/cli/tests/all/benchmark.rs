@@ -5,7 +5,7 @@ use std::fs;
 use crate::common::{Folder, assert_has, number, text};
 use serde_json::{Value, json};
 
-/// What a command prints that succeeds.
+/// The standard output of a command, which must succeed.
 #[track_caller]
 fn done(folder: &Folder, args: &[&str]) -> String {
     let output = folder.run(args);
@@ -13,13 +13,13 @@ fn done(folder: &Folder, args: &[&str]) -> String {
     text(&output.stdout)
 }
 
-/// The JSON of a command that succeeds.
+/// The JSON of a command, which must succeed.
 #[track_caller]
 fn ran(folder: &Folder, args: &[&str]) -> Value {
     serde_json::from_str(&done(folder, &[args, &["--json"]].concat())).unwrap()
 }
 
-/// The one line of a command that is refused.
+/// The error of a command, which must be refused in one line.
 #[track_caller]
 fn complaint(folder: &Folder, args: &[&str]) -> String {
     let output = folder.run(args);

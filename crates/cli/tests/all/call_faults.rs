@@ -18,6 +18,7 @@ use crate::common::{
     number,
     process::{Listener, Running, start},
     relay::{Relay, Way},
+    run, text,
 };
 use serde_json::{Value, json};
 
@@ -49,10 +50,14 @@ fn broken(output: &Output, words: &str) -> Value {
 #[test]
 fn a_killed_far_end_ends_the_call_with_its_figures() {
     let listener = Listener::call(&[]);
-    let caller = caller(listener.address, &["-t", "60"]);
+    let to = listener.to();
+    let caller = thread::spawn(move || run(&["call", &to, "--json", "--max-rate", "400k", "-t", "60"]));
     after(2500);
     listener.process.signal("KILL");
-    let record = broken(&caller.output(), "the far end has gone");
+    let output = caller.join().unwrap();
+    let message = text(&output.stderr);
+    assert!(message.lines().last().unwrap().contains("the far end has gone"), "{message}");
+    let record = broken(&output, "the far end has gone");
     assert!(number(&record["flows"][0]["sent_packets"]) > 40.0, "{record}");
     // Its host says so: that takes a second, where silence takes 15.
     assert!((2.5..15.0).contains(&number(&record["duration_s"])), "{record}");
@@ -140,7 +145,7 @@ fn blocked_feedback_slows_the_sender_and_ends_no_call() {
     assert!(blocked < open && blocked > 10e3, "{blocked} with blocked feedback, {open} without");
 }
 
-/// A path delays, copies and changes one of twenty datagrams each.
+/// On the path, one of twenty datagrams is delayed, one is repeated and one is changed.
 #[test]
 fn reordered_repeated_and_changed_datagrams_do_no_harm() {
     let listener = Listener::call(&[]);

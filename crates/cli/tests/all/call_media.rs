@@ -284,7 +284,7 @@ fn a_caller_receives_the_real_video_of_the_listener() {
     let received =
         finished(&call(&listener.to(), &["--reverse", "--codec", "vp8", "--save", back, "--duration", "3s"]));
     assert_eq!(received["call"]["saved"]["frames"], assert_same(&saved, &file), "{received}");
-    // A listener with no or another video has none of this codec.
+    // A listener without video, or with video of another codec, has none of this codec.
     let nothing = listen(&[]);
     for (listener, args, codec) in [
         (listener, &["--reverse", "--codec", "h264"][..], "H.264"),

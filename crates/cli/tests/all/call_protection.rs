@@ -71,7 +71,7 @@ fn ends_that_protect_media_differently_are_told() {
     }
 }
 
-/// The fingerprint of an end with this file for its certificate, which it makes.
+/// The fingerprint of the certificate in this file, which a listener makes.
 #[cfg(feature = "browser")]
 fn fingerprint(file: &str) -> String {
     use std::{

@@ -2,7 +2,8 @@
 
 use std::{
     fs,
-    io::{BufRead as _, BufReader},
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    net::TcpStream,
     path::Path,
     process::{Child, Stdio},
     thread,
@@ -61,6 +62,22 @@ impl Serving {
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut url).unwrap();
         assert!(url.starts_with("http://127.0.0.1:"), "{url}");
         Self(child, url.trim_end().to_owned())
+    }
+
+    /// The status and the body of an answer.
+    fn post(&self, path: &str, body: &str) -> (u16, String) {
+        let (host, token) = self.1.strip_prefix("http://").unwrap().split_once('/').unwrap();
+        let mut stream = TcpStream::connect(host).unwrap();
+        let head = format!(
+            "POST /{token}{path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        );
+        stream.write_all(format!("{head}{body}").as_bytes()).unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        let answer = String::from_utf8_lossy(&answer);
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
     }
 }
 
@@ -206,4 +223,22 @@ fn controllers_seeds_and_a_second_scenario_stand_side_by_side() {
     let unnamed = "[...document.querySelectorAll('input, select, button')].filter((own) => own.checkVisibility() && \
                    !own.labels?.length && !own.getAttribute('aria-label') && !own.textContent.trim()).map((own) => own.outerHTML)";
     assert_eq!(browser.evaluate(unnamed), serde_json::json!([]));
+}
+
+#[test]
+fn what_is_wrong_is_answered_with_the_problem() {
+    let folder = Folder::with(CALL);
+    let file = folder.path("s.toml").display().to_string();
+    let page = Serving::start(&[&file]);
+    let (status, body) = page.post("run", r#"{"sides": [{"settings": [["wire.rate", "fast"]]}]}"#);
+    let line: Value =
+        serde_json::from_str(body.lines().nth(1).unwrap_or(&body)).unwrap_or_else(|_| panic!("{body}"));
+    assert_eq!((status, line["kind"].as_str()), (200, Some("problems")), "{body}");
+    assert!(line["problems"][0].as_str().unwrap().contains("rate: \"fast\""), "{line}");
+    let (status, body) = page.post("save", r#"{"settings": [["wire.delay", "-1 s"]]}"#);
+    assert_eq!(status, 200);
+    assert!(body.contains("problems") && !body.contains("\"text\""), "{body}");
+    assert_eq!(page.post("run", "{").0, 400);
+    assert_eq!(page.post("run", r#"{"sides": [{}], "more": 1}"#).0, 400);
+    assert_eq!(page.post("nothing", "{}").0, 404);
 }

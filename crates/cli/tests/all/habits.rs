@@ -147,7 +147,7 @@ fn the_largest_values_do_no_harm() {
     }
 }
 
-/// Also where the name has an IPv6 address first.
+/// Also where the first address of the name is of IPv6.
 #[test]
 fn localhost_is_found_in_either_family() {
     in_namespace("localhost_is_found_in_either_family", 65_536, || {

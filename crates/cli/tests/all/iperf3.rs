@@ -243,7 +243,7 @@ fn a_server_that_sends_without_end_blocks_no_interrupt() {
 
 #[test]
 fn intervals_of_a_client_add_up_to_its_result() {
-    for direction in [&[][..], &["--bidir"]] {
+    for direction in [&[][..], &["-R"], &["--bidir"]] {
         let Some((_server, to)) = iperf3_server(&["-1"]) else { return };
         let flags = ["-b", "2M", "-l", "500", "-t", "1.6", "-i", "0.5", "--json-lines"];
         let mut client = start(&[&["send", &to, "--protocol", "iperf3"], &flags[..], direction].concat());
@@ -266,8 +266,10 @@ fn intervals_of_a_client_add_up_to_its_result() {
                 assert_eq!(total(&intervals, field), result[field].as_i64().unwrap(), "{field}: {lines}");
             }
         }
-        assert_eq!(results.len(), 1 + direction.len(), "{lines}");
-        assert_eq!(intervals[1]["received_packets"].is_u64(), !direction.is_empty(), "{lines}");
+        let (sends, receives) = (direction != ["-R"], !direction.is_empty());
+        assert_eq!(results.len(), usize::from(sends) + usize::from(receives), "{lines}");
+        assert_eq!(intervals[1]["sent_packets"].is_u64(), sends, "{lines}");
+        assert_eq!(intervals[1]["received_packets"].is_u64(), receives, "{lines}");
         assert_eq!(intervals[0]["end_s"], intervals[1]["start_s"], "{lines}");
     }
 }

@@ -20,8 +20,13 @@ use crate::{
 use serde_json::{Value, json};
 
 #[test]
-fn idle_connections_keep_no_client_out() {
+fn hostile_and_idle_connections_keep_no_client_out() {
     let server = Server::start(&["--json", "--once"]);
+    let huge = [&[b'a'; 37][..], &u32::MAX.to_be_bytes(), &[b'{'; 1000]].concat();
+    for bytes in [&b""[..], b"GET / HTTP/1.1\r\n\r\n", &[0xff; 10_000], &huge] {
+        let _ = TcpStream::connect(server.0.address).unwrap().write_all(bytes);
+    }
+    thread::sleep(Duration::from_millis(500));
     let idle: Vec<_> = (0..20).map(|_| TcpStream::connect(server.0.address).unwrap()).collect();
     thread::sleep(Duration::from_millis(300));
     let to = server.0.address.to_string();

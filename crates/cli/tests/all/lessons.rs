@@ -31,7 +31,7 @@ fn enter(browser: &mut Chromium, selector: &str) -> usize {
     tabs
 }
 
-/// What does not fit into a window of a desktop and one of a phone: sentences below the edge of their card, labels that are cut off.
+/// Asserts that the windows of a phone and of a desktop show all: no sentence below the edge of its card, and no label that is cut off.
 fn assert_fits(browser: &mut Chromium) {
     for (width, height) in [(400, 800), (1400, 900)] {
         browser.resize(width, height);

@@ -18,7 +18,7 @@ const PLANNED: u64 = 12_500;
 /// The load of the test delays a thread that only sleeps by less. Where it is delayed more, others load the machine, too: no program
 /// can keep a rate there, and the run is not judged.
 const LONGEST_DELAY: Duration = Duration::from_millis(50);
-const RUNS: usize = 6;
+const RUNS: usize = 8;
 
 /// Raises the flag when it is dropped, also by a panic, so that the threads end with the test.
 struct Load<'a>(&'a AtomicBool);
@@ -55,7 +55,7 @@ fn beside_busy_loops<R>(run: impl FnOnce(&AtomicU64) -> R) -> R {
     })
 }
 
-/// The results of `measure`, at most six times, where the load of the test alone delayed the control: three, or `None`.
+/// The results of `measure`, at most eight times, where the load of the test alone delayed the control: three, or `None`.
 fn three_undisturbed<R>(mut measure: impl FnMut() -> R) -> Option<[R; 3]> {
     let mut judged = Vec::new();
     beside_busy_loops(|delay| {

@@ -215,7 +215,7 @@ fn a_stream_that_the_far_end_sends_follows_a_new_address() {
     });
 }
 
-/// The far end, which is known by this name alone, gets the other address.
+/// The far end, which is found by its name and can move to another address.
 struct Named(Far, tempfile::NamedTempFile);
 
 impl Named {
@@ -225,8 +225,10 @@ impl Named {
         named
     }
 
-    fn moves(&self) {
+    /// Moves it. The name leads to the former address for `kept` ms more, as names do whose records are cached.
+    fn moves(&self, kept: u64) {
         self.0.run("ip address del 10.9.0.2/24 dev far\nip address add 10.9.0.3/24 dev far");
+        pause(kept);
         std::fs::write(self.1.path(), "10.9.0.3 receiver\n").unwrap();
     }
 
@@ -251,7 +253,7 @@ fn sessions_follow_the_name_of_their_far_end() {
         let caller =
             named.start("call receiver --controller fixed --start-rate 400k -t 9 --silence 20s --json");
         pause(2_000);
-        named.moves();
+        named.moves(0);
 
         let (sent, (received, _)) = (json(&sender.output()), receiver.result());
         let [got, lost] = ["received_packets", "lost_packets"].map(|name| count(&sent[name]));
@@ -276,6 +278,21 @@ fn sessions_follow_the_name_of_their_far_end() {
         assert_eq!(called["call"]["error"], Value::Null, "{called}");
         assert_eq!(called["flows"][0]["received_packets"], answered["flows"][0]["received_packets"]);
         assert!(called["call"]["far_end"].as_str().unwrap().starts_with("10.9.0.3:"), "{called}");
+    });
+}
+
+#[test]
+fn a_stream_from_the_far_end_is_found_within_a_second_of_its_name() {
+    in_namespace("a stream from a name", 65_536, || {
+        let named = Named::new();
+        let _receiver = named.0.listener(&["recv", "0.0.0.0:5005"]);
+        let asker = named.start("send receiver --reverse -b 800k -l 1000 -t 9 --json");
+        pause(2_000);
+        named.moves(1_500);
+        let received = json(&asker.output());
+        assert_eq!(received["ended"], "finished by the sender", "{received}");
+        // Nothing arrives for 1.5 s and at most another second: questions 3 s apart would leave at most 540.
+        assert!((590..800).contains(&count(&received["received_packets"])), "{received}");
     });
 }
 

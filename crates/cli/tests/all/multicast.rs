@@ -87,7 +87,7 @@ fn of_a_group_with_one_source_nothing_else_is_received() {
             }
             let (received, code) = listener.result();
             assert_measured(Some(code), &received);
-            // No other one was counted.
+            // Nothing from another source was counted.
             assert_has(
                 &received,
                 &json!({ "sent_packets": 50, "received_packets": 50, "lost_packets": 0, "unmeasured_datagrams": null }),

@@ -50,7 +50,7 @@ fn a_call_from_behind_a_nat_works_in_both_directions() {
         let keys = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(keys.path(), key_file("11")).unwrap();
         let keys = ["--key-file", keys.path().to_str().unwrap()];
-        // Encrypted, where that can be.
+        // Encrypted, if this build supports that.
         let srtp: &[&str] = if cfg!(feature = "browser") { &["--srtp"] } else { &[] };
         let listen = ["call", "--listen", "10.9.1.3:5004", "--once", "--json"];
         let listener = path.far.listener(&[&listen, &keys[..], srtp].concat());

@@ -16,7 +16,7 @@ use crate::common::{
     run, skip, text,
 };
 
-/// The far end, which has an address of IPv6 too, if it is `dual`; ours are two of IPv4 and one of IPv6.
+/// The far end, with an address of IPv6 too if it is `dual`. This end has two addresses of IPv4 and one of IPv6.
 fn far(dual: bool) -> Far {
     let far = Far::behind(1500);
     ip(&["address", "add", "10.9.0.5/24", "dev", "near"]);

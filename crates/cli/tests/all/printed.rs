@@ -87,6 +87,16 @@ fn csv_has_one_header_and_a_row_for_each_record() {
 }
 
 #[test]
+fn json_holds_the_intervals_too() {
+    let receiver = Receiver::start("127.0.0.1:0", &["--once", "-J", "-i", "0.5"]);
+    let sent = json(&run(&["send", &receiver.to(), "-b", "1M", "-t", "1.2", "-i", "0.5", "-J"]));
+    let received: Value = serde_json::from_str(&receiver.rest().0).unwrap();
+    for end in [sent, received] {
+        assert!(!end["intervals"].as_array().unwrap().is_empty(), "{end}");
+    }
+}
+
+#[test]
 fn a_closed_pipe_ends_a_live_run() {
     let receiver = Receiver::start("127.0.0.1:0", &[]);
     let to = receiver.to();

@@ -60,6 +60,7 @@ const ALWAYS: &str = r#"
     send 127.0.0.1 --protocol stamp --size 46 => --size: a STAMP packet must have 44 bytes
     send 127.0.0.1 --protocol stamp --rtp => --rtp: not supported with --protocol stamp
     send 127.0.0.1 --protocol stamp -i 0.5 --verbose => --verbose
+    send 127.0.0.1 --protocol iperf3 --rtp => --rtp
     send 127.0.0.1 --protocol iperf3 --payload uniform:100-200 => --payload
     send 127.0.0.1 --protocol iperf3 --streams 129 => --streams
     send 127.0.0.1 --protocol iperf3 --size 15 => --size
@@ -76,6 +77,7 @@ const ALWAYS: &str = r#"
     send 239.1.1.1 --key-file keys => --key-file: 239.1.1.1:5005 is a multicast group
     send 127.0.0.1:9 --one-way -t 1 --live=BUSY --no-open => choose another port
     recv 127.0.0.1:BUSY => choose another port
+    recv 127.0.0.1:BUSY => Address already in use
     recv 127.0.0.1:BUSY --accept iperf3 => Address already in use
     recv 127.0.0.1:BUSY --accept stamp => Address already in use
     recv 127.0.0.1:0 --metrics 127.0.0.1:BUSY => --metrics 127.0.0.1:BUSY
@@ -134,6 +136,7 @@ const ALWAYS: &str = r#"
     call 127.0.0.1:9 --reverse --codec vp8 --save a.h264 => .ivf
     call 127.0.0.1:9 --codec vp8 => --reverse
     call 127.0.0.1:9 --reverse --voice a.wav => name the file there
+    call 127.0.0.1:1 --voice missing.wav => missing.wav
     call --listen 127.0.0.1:0 --save a.mp4 => .ivf
     call --listen 127.0.0.1:0 --bidir => --bidir
     call --listen 127.0.0.1:BUSY => Address already in use
@@ -155,6 +158,8 @@ const ALWAYS: &str = r#"
     link none -- true => error: none: cannot be read (No such file or directory (os error 2)): check the name
     call 127.0.0.1 --scenario none => error: none: cannot be read (No such file or directory (os error 2)): check the name
     call 127.0.0.1 --media none => error: --media none: cannot be read (No such file or directory (os error 2)): check the name
+    call 127.0.0.1 --key-file none => error: --key-file none: cannot be read (No such file or directory (os error 2)): check the name
+    send 127.0.0.1 --key-file none => error: --key-file none: cannot be read (No such file or directory (os error 2)): check the name
     recv 127.0.0.1:0 --key-file none => error: --key-file none: cannot be read (No such file or directory (os error 2)): check the name
     send 127.0.0.1 --payload trace:none => error: --payload trace:none: cannot be read (No such file or directory (os error 2)): check the name
     send 127.0.0.1 --profile g711 --wav none => error: --wav none: cannot be read (No such file or directory (os error 2)): check the name
@@ -207,6 +212,7 @@ const ALWAYS: &str = r#"
     help sedn => did you mean `giusto send`?
     demo --out /proc/demo.html => /proc/demo.html
     demo --out /no/such/place/demo.html => /no/such/place
+    demo --out folder => folder
     cbr --out /proc/cbr.html => /proc/cbr.html
     cbr --out folder => folder
     sim first --out /proc => /proc
@@ -224,11 +230,12 @@ const ALWAYS: &str = r#"
     sweep first --out /proc => /proc
     reproduce shaper --out /proc/x.html => /proc/x.html
     reproduce rrtcc --markdown /proc/x.md => /proc/x.md
+    reproduce rfc8867 --out /proc => /proc
     reproduce scream-lte --out /proc/x.html => /proc/x.html
     man /proc/man => /proc/man
 "#;
 
-/// The same of what needs the feature `browser`.
+/// The same of commands that need the feature `browser`.
 const BROWSER: &str = r#"
     call 127.0.0.1:1 --srtp => add --fingerprint
     call 127.0.0.1:1 --srtp --fingerprint 12:34 => not a fingerprint
@@ -246,9 +253,14 @@ const BROWSER: &str = r#"
     call --browser --listen 192.0.2.1:9 --media FILM => 192.0.2.1:9
 "#;
 
+/// The same of a build without this feature.
+const NO_BROWSER: &str = "
+    call 127.0.0.1:1 --srtp => --features browser
+";
+
 #[test]
 fn wrong_usage_is_one_line_and_exit_status_2() {
-    // A port that is taken in both protocols.
+    // A port that is in use for UDP and for TCP.
     let (_udp, tcp) = std::iter::repeat_with(|| UdpSocket::bind("127.0.0.1:0").unwrap())
         .find_map(|udp| TcpListener::bind(udp.local_addr().unwrap()).ok().map(|tcp| (udp, tcp)))
         .unwrap();
@@ -269,7 +281,7 @@ fn wrong_usage_is_one_line_and_exit_status_2() {
     fs::set_permissions(folder.path("keys"), fs::Permissions::from_mode(0o600)).unwrap();
     fs::create_dir(folder.path("folder")).unwrap();
     let before = folder.others();
-    let tables = [ALWAYS, if cfg!(feature = "browser") { BROWSER } else { "" }].concat();
+    let tables = [ALWAYS, if cfg!(feature = "browser") { BROWSER } else { NO_BROWSER }].concat();
     for line in tables.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let line = line.replace("BUSY", &busy).replace("FILM", &film);
         let (command, expected) = line.split_once(" =>").unwrap();
@@ -280,7 +292,7 @@ fn wrong_usage_is_one_line_and_exit_status_2() {
         let message = text(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{command}: {message}");
         assert!(message.contains(expected.trim()), "{command}: {message}");
-        // Beside a tip, and what `giusto link` says of each direction first.
+        // Apart from a tip, and from what `giusto link` says first of each direction.
         let beside = ["  tip: ", "here to there: ", "there to here: "];
         let lines = message.lines().filter(|line| !beside.iter().any(|start| line.starts_with(start)));
         assert!(
@@ -290,6 +302,14 @@ fn wrong_usage_is_one_line_and_exit_status_2() {
         assert!(output.stdout.is_empty(), "{command}");
         assert_eq!(folder.others(), before, "{command}");
     }
+}
+
+#[test]
+fn without_a_command_one_is_named() {
+    let output = run(&[]);
+    let message = text(&output.stderr);
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), String::new()), "{message}");
+    assert!(message.contains("giusto demo"), "{message}");
 }
 
 #[test]
@@ -304,7 +324,7 @@ fn wrong_numbers_get_a_message_about_the_value() {
     for line in all.lines() {
         let (command, flags) = line.trim().split_once(": ").unwrap();
         for flag in flags.split_whitespace() {
-            for value in ["-5", "-5M", "-0.5s", "NaN", "inf", "1e400", "99999999999999999999999"] {
+            for value in ["-5", "-5M", "-0.5s", "NaN", "-inf", "inf", "1e400", "99999999999999999999999"] {
                 let args: Vec<&str> = command.split(' ').chain([flag, value]).collect();
                 let output = run(&args);
                 let message = text(&output.stderr);

@@ -114,6 +114,8 @@ fn a_limit_ends_a_stream_with_a_reason_at_both_ends() {
         "{}",
         text(&output.stderr)
     );
+    let mut lines = std::iter::repeat_with(|| receiver.next_line());
+    assert!(lines.any(|line| line.contains(reason)));
     let (received, code) = receiver.result();
     assert_eq!((code, &received["ended"]), (1, &format!("ended by the receiver: {reason}").into()));
     assert!((101..=1000).contains(&count(&received["received_packets"])), "{received}");

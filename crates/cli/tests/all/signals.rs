@@ -16,10 +16,10 @@ const BEGIN: Duration = Duration::from_secs(2);
 /// On an idle machine all end within a second. Each of them takes many minutes if it is not ended.
 const SOON: Duration = Duration::from_secs(45);
 
-/// 40,000 flows of 100 Mbit/s each: an hour of it takes days.
+/// 100,000 flows of 100 Mbit/s each: an hour of it takes days.
 const MANY: &str = "duration = \"3600 s\"\n\
     link = [{ id = \"wire\", from = \"here\", to = \"there\", rate = \"100 Gbit/s\", delay = \"10 ms\" }]\n\
-    flow = [{ id = \"any\", kind = \"cbr\", rate = \"100 Mbit/s\", size = \"1200 B\", count = 40000 }]\n";
+    flow = [{ id = \"any\", kind = \"cbr\", rate = \"100 Mbit/s\", size = \"1200 B\", count = 100000 }]\n";
 
 /// A media flow for a hundred days.
 const LONG: &str = "duration = \"8640000 s\"\n\

@@ -70,6 +70,7 @@ fn a_bad_link_is_refused_with_its_line_and_the_fix() {
     insta::assert_snapshot!(complaint(&with("rate = { token-bucket = \"1 Mbit/s\", burst = \"3 kB\", peak = \"1 Mbit/s\" }", rate), &[]), @r#"error: s.toml:6: link "wire": the peak rate must be above the token rate, 1 Mbit/s, found "1 Mbit/s": raise it, or leave it out"#);
     insta::assert_snapshot!(complaint(&with("size = { exponential = \"500 B\", max = \"200 B\" }", "size = \"200 B\""), &[]), @r#"error: s.toml:10: flow "voice": the mean packet size must lie between min, 1 B, and max, 200 B, found "500 B""#);
     insta::assert_snapshot!(complaint(&with("rate = \"5\"", rate), &[]), @r#"error: s.toml:6: link "wire": rate: expected a rate with its unit, such as "5 Mbit/s", found "5""#);
+    insta::assert_snapshot!(complaint(&with("loss = 1.5", rate), &[]), @r#"error: s.toml:6: link "wire": loss: must be 0 to 1, found 1.5: the default is 0"#);
     insta::assert_snapshot!(complaint(&with("raet = \"1 Mbit/s\"", rate), &[]), @r#"error: s.toml:6: link "wire": unknown key "raet": did you mean "rate"?"#);
     insta::assert_snapshot!(complaint(&with("delay = \"20\"", "delay = \"20 ms\""), &[]), @r#"error: s.toml:7: link "wire": delay: "20": duration needs one of the units ns, us, ms, s, min, h, such as "50 ms""#);
     insta::assert_snapshot!(complaint(&with("queue = \"codle\"", rate), &[]), @r#"error: s.toml:6: link "wire": queue: unknown name "codle": did you mean "codel"? use one of drop-tail, codel, fq-codel, pie, red, dualpi2, step-mark, delay-threshold, policer"#);
@@ -197,6 +198,7 @@ fn several_problems_are_reported_at_once() {
     error: s.toml:12: flow "voice": unknown key "sice": did you mean "size"?
     "#);
     insta::assert_snapshot!(complaint("duration = \n", &[]), @"error: s.toml:1: string values must be quoted, expected literal string");
+    insta::assert_snapshot!(complaint("", &[]), @r#"error: s.toml:1: duration is missing: add duration = "60 s""#);
 }
 
 #[test]
@@ -241,6 +243,31 @@ fn the_json_has_the_promised_fields() {
         &json!({ "name": "link wire: utilisation", "passed": true, "value": 0.064, "bound": "0.05 to 0.1" }),
     );
     assert!(result["events"].as_u64().unwrap() > 80);
+}
+
+#[test]
+fn an_expectation_that_is_not_met_ends_with_1_and_says_so() {
+    let folder = Folder::with(&format!(
+        "{GOOD}[[expect]]\nflow = \"voice\"\nmetric = \"delay-max\"\nmin = \"30 ms\"\n"
+    ));
+    let output = folder.run(&["sim", "s.toml"]);
+    assert_eq!(output.status.code(), Some(1));
+    let shown = text(&output.stdout);
+    assert!(shown.contains("✗ flow voice: delay-max: 21.6 ms, NOT MET: expected at least 30 ms"), "{shown}");
+}
+
+#[test]
+fn a_note_is_in_the_record_and_on_standard_error() {
+    // The queue of the link is shorter than a packet.
+    let folder = Folder::with(
+        "duration = \"5 s\"\n[[link]]\nid = \"wire\"\nfrom = \"a\"\nto = \"b\"\nrate = \"20 kbit/s\"\n\
+         [[flow]]\nid = \"own\"\nkind = \"cbr\"\nrate = \"10 kbit/s\"\nsize = \"751 B\"\n",
+    );
+    let output = folder.run(&["sim", "s.toml", "--json"]);
+    let notes = json(&output)["notes"].clone();
+    assert!(text(&output.stderr).contains(&format!("note: {}", notes[0].as_str().unwrap())), "{notes}");
+    let fits = json(&folder.run(&["sim", "s.toml", "--json", "--set", "own.size=750B"]));
+    assert!(fits.get("notes").is_none(), "{}", fits["notes"]);
 }
 
 #[test]

@@ -13,8 +13,8 @@ use std::{
 };
 
 use crate::common::{
-    Folder, assert_has, count, finished, intervals_and_results, json, number,
-    process::{Listener, Running},
+    Folder, assert_has, count, finished, intervals_and_results, json, measured, number,
+    process::{Listener, Running, start},
     relay::{Relay, Way},
     run, skip, text, total,
 };
@@ -91,6 +91,18 @@ fn both_modes_measure_an_rtt() {
         // The session itself, and that which finds out whether the reflector counts.
         assert_has(&reflector.counts(), &json!({ "sessions": 2, "reflected_packets": 21 }));
     }
+}
+
+#[test]
+fn an_interrupted_run_prints_its_result() {
+    let reflector = Reflector::start("127.0.0.1:0", &[]);
+    let sender = start(&["send", &reflector.0.to(), "--protocol", "stamp", "--duration", "60s", "--json"]);
+    std::thread::sleep(Duration::from_secs(2));
+    sender.signal("INT");
+    let result = measured(&sender.output());
+    assert_eq!(result["ended"], "interrupted");
+    // 10 packets a second for about 2 s.
+    assert!((1..60).contains(&count(&result["sent_packets"])), "{result}");
 }
 
 #[test]

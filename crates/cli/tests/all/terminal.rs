@@ -160,6 +160,25 @@ fn a_port_that_is_taken_in_ipv6_alone_is_in_use() {
 }
 
 #[test]
+fn a_merge_names_failed_runs_by_commands_that_repeat_them() {
+    let file = format!(
+        "{SHARED}[[expect]]\nflow = \"voice\"\nmetric = \"delay-p95\"\nmin = \"0 ms\"\nmax = \"1 ms\"\n"
+    );
+    let folder = Folder::with(&file);
+    for (shard, out) in [("1/2", "1"), ("2/2", "2")] {
+        let args =
+            ["sweep", "s.toml", "--set", "duration=1s", "--seeds", "1,2", "--shard", shard, "--out", out];
+        assert_eq!(folder.run(&args).status.code(), Some(1));
+    }
+    let merged = folder.run(&["merge", "1", "2"]);
+    let message = text(&merged.stderr);
+    assert_eq!(merged.status.code(), Some(1), "{message}");
+    // The value has the spelling of the sweep, and is quoted for a shell.
+    let command = "giusto sim s.toml --seed 2 --set 'duration=1 s'";
+    assert!(message.contains(&format!("expectation not met: {command}: flow voice: delay-p95")), "{message}");
+}
+
+#[test]
 fn a_reproduction_of_minutes_shows_its_progress_without_a_terminal() {
     let folder = Folder::with(SHARED);
     let mut command = folder.command(&["reproduce", "scream-lte", "--quick", "--json"]);

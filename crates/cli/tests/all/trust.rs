@@ -156,7 +156,7 @@ fn a_late_caller_and_its_page_are_doubted() {
     assert_heading_doubts(&fs::read_to_string(page).unwrap());
 }
 
-/// The heading of a page says first what it cannot be trusted in.
+/// Asserts that the heading of a page begins with its doubts.
 #[track_caller]
 fn assert_heading_doubts(page: &str) {
     let (_, heading) = page.split_once("<h1").unwrap();

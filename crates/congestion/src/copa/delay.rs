@@ -5,15 +5,13 @@ use giusto_units::{PeerTimestamp, TimeDelta, Timestamp};
 use super::config::Config;
 use crate::{
     acknowledgement::Acknowledgements,
+    clock_jump,
     extremes::{WindowedMaximum, WindowedMinimum},
     feedback::PacketReport,
 };
 
 /// Minimum RTT, so that rates stay finite.
 const SHORTEST: TimeDelta = TimeDelta::from_millis(1);
-
-/// Queueing that appears to be longer than the RTT of the same packet, by more than the resolution of feedback, is a jump of a clock.
-const INEXACT: TimeDelta = TimeDelta::from_millis(10);
 
 /// Delays of the path. All samples are one-way delays; with the way back they are RTTs.
 #[derive(Debug, Clone, Default)]
@@ -57,10 +55,8 @@ impl PathDelay {
         let acked = self.acknowledgements.time(now, arrival);
         self.first.get_or_insert(acked);
         let delay = -arrival.apparent_delay(sent);
-        if self.above_minimum(Some(delay)) > now.saturating_since(sent) + INEXACT
-            && self.minimum.get().is_some()
-        {
-            // A clock has jumped: delays before and after cannot be compared.
+        let queueing = self.minimum.get().map(|minimum| delay - minimum);
+        if queueing.is_some_and(|queueing| clock_jump::has_jumped(queueing, now.saturating_since(sent))) {
             *self = Self {
                 acknowledgements: core::mem::take(&mut self.acknowledgements),
                 interval: self.interval,
@@ -182,13 +178,8 @@ mod tests {
         for (low, expected) in [(3, true), (5, false)] {
             let queue = |number: u64| match number {
                 0..20 => 0,
-                _ => {
-                    if number.is_multiple_of(20) {
-                        low
-                    } else {
-                        40
-                    }
-                }
+                _ if number.is_multiple_of(20) => low,
+                _ => 40,
             };
             assert_eq!(after(95, queue).was_nearly_empty(&config), expected, "{low} ms");
         }

@@ -421,4 +421,15 @@ proptest! {
         history.on_timeout(at(100_000));
         prop_assert_eq!(history.in_flight(), DataSize::ZERO);
     }
+
+    #[test]
+    fn any_bytes_keep_the_history_consistent(datagrams in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..80), 0..20)) {
+        let mut history = sent(10);
+        for datagram in datagrams {
+            if let Ok(Some(feedback)) = history.on_rtcp(at(50), &datagram) {
+                prop_assert!(feedback.packets.len() <= 10);
+            }
+        }
+        prop_assert!(history.in_flight() <= SIZE * 10);
+    }
 }

@@ -11,6 +11,7 @@ use super::{
     shaping,
 };
 use crate::{
+    clock_jump,
     controller::Controller,
     decided::Decided,
     feedback::{Extension, Feedback, PacketReport, QueueState, SentPacket},
@@ -210,9 +211,6 @@ impl Controller for Nada {
 /// Shortest interval of [`on_timeout`](Controller::on_timeout) without a report.
 const MIN_INTERVAL: TimeDelta = TimeDelta::from_millis(25);
 
-/// Queueing that appears to be longer than the RTT of the same packet, by more than the resolution of feedback, is a jump of a clock.
-const INEXACT: TimeDelta = TimeDelta::from_millis(10);
-
 /// The receiver at the sender, from reports of single packets.
 #[derive(Debug, Clone)]
 struct PacketsAtSender {
@@ -254,7 +252,9 @@ impl PacketsAtSender {
             });
             let delay =
                 packet.arrival.map_or(TimeDelta::ZERO, |arrival| -arrival.apparent_delay(packet.sent.at));
-            if in_order && self.receiver.queueing(delay) > now.saturating_since(packet.sent.at) + INEXACT {
+            if in_order
+                && clock_jump::has_jumped(self.receiver.queueing(delay), now.saturating_since(packet.sent.at))
+            {
                 self.receiver.forget_delays();
             }
             let is_marked = packet.ecn == Ecn::Ce;

@@ -4,6 +4,8 @@ use alloc::collections::VecDeque;
 
 use giusto_units::{PeerTimestamp, TimeDelta, Timestamp};
 
+use crate::clock_jump;
+
 /// Number of stored minima, one per minute (RFC 6817 §2.4.2; §2.5, `BASE_HISTORY`).
 const BASE_HISTORY: usize = 10;
 /// RFC 6817 §2.4.2.
@@ -15,9 +17,6 @@ const MAX_SKEW: f64 = 200e-6;
 const STRAIGHT: f64 = 2e-3;
 /// Minimum number of minima for a line.
 const LINE: usize = 3;
-/// Maximum error of the feedback: its resolution, 1/1024 s in RFC 8888 and 1/90000 s in the draft's message,
-/// and clock corrections.
-const INEXACT: TimeDelta = TimeDelta::from_millis(10);
 
 /// The one-way delay minus its minimum over ten minutes.
 ///
@@ -29,8 +28,7 @@ const INEXACT: TimeDelta = TimeDelta::from_millis(10);
 ///   appears to grow, by 60 ms in ten minutes at 100 ppm. The slope of a line through the minima is therefore
 ///   regarded as skew (RFC 6817 A.2, "Skew correction with estimating drift"), if the minima lie on a line
 ///   that is no steeper than the maximum skew.
-/// - The queueing delay cannot exceed the RTT of the same packet. If it appears to, a clock has jumped, and
-///   the base delay is measured again. This rule is ours.
+/// - After a jump of a clock ([`clock_jump`]) the base delay is measured again.
 #[derive(Debug, Clone, Default)]
 pub(super) struct QueueDelay {
     /// Minimum of each minute and its time, the latest last.
@@ -51,7 +49,7 @@ impl QueueDelay {
             self.minima.clear();
         }
         let queued = self.base(now).map(|base| delay - base);
-        if queued.is_some_and(|queued| queued > now.saturating_since(sent) + INEXACT) {
+        if queued.is_some_and(|queued| clock_jump::has_jumped(queued, now.saturating_since(sent))) {
             self.minima.clear();
         }
         if minutes > 0 || self.minima.is_empty() {

@@ -341,6 +341,11 @@ mod tests {
         let mut law = LossLaw::new();
         run_on(&mut law, 1.0, 1e6, |_| 0.4);
         within(law.usual(), ..=0.25);
+        // What is left of a loss that an experiment has reduced is bounded as well.
+        let mut law = LossLaw::new();
+        assert!(law.step(&path_at(5.0, 1e6, 0.7), 1e6, true).is_some());
+        assert!(law.step(&path_at(7.0, 0.3e6, 0.4), 0.3e6, true).is_some());
+        near(law.usual(), 0.25, 1e-12);
     }
 
     #[test]

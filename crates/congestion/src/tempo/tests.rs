@@ -46,7 +46,7 @@ fn random_loss_costs_little_rate_and_a_long_route_is_learned() {
 #[test]
 fn random_losses_never_hold_the_rate_for_long() {
     // Few packets leave at first, so that chance ends the losses of an experiment now and then: no policer is found for good.
-    for seed in 0..12 {
+    for seed in 0..24 {
         let (link, limits) = ((|_| 7.7) as fn(f64) -> f64, limits(30, 180, 30_000));
         let outcome =
             run(tempo(), Scenario { loss: 0.06, link, seconds: 40, seed, limits, ..Scenario::default() });

@@ -318,14 +318,18 @@ mod tests {
             let heard = meter.figures().unwrap();
             (heard.lost_packets, heard.repaired_packets)
         };
-        // Alone, and before silence, of which nothing is sent. Of several frames only the last is there. The sender makes its packets longer
-        // after the lost one.
         for (frames, silence, expected) in [
             ([1; 4], 0, (1, 1)),
+            // Silence, of which nothing is sent, after the lost packet.
             ([1; 4], 9_600, (1, 1)),
+            // Of two or three frames only the last is there.
             ([2; 4], 0, (1, 0)),
+            ([3; 4], 0, (1, 0)),
+            ([2, 2, 2, 1], 0, (1, 0)),
             ([3, 3, 3, 1], 0, (1, 0)),
+            // The sender has made its packets longer after the lost one.
             ([1, 1, 1, 2], 0, (1, 1)),
+            ([1, 1, 1, 3], 0, (1, 1)),
         ] {
             assert_eq!(repaired(frames, silence), expected, "{frames:?} {silence}");
         }

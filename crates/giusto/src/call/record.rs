@@ -278,8 +278,9 @@ mod tests {
         };
         // 1 Mbit/s of 1000 B: a packet in 8 ms.
         assert_eq!((doubts(1_250, 8_000.0, 0), doubts(1_250, 8_001.0, 0)), (0, 1));
-        // An end that sends nothing.
+        // An end that sends nothing, and one that sends 10 000 packets a second.
         assert_eq!((doubts(0, 20_000.0, 0), doubts(0, 20_001.0, 0)), (0, 1));
+        assert_eq!((doubts(100_000, 1_000.0, 0), doubts(100_000, 1_001.0, 0)), (0, 1));
         assert_eq!((doubts(1_250, 20.0, 3), doubts(1_250, 9e9, 1)), (1, 2));
         let read_latency_us = Some(Distribution { p99: 20_001.0, ..Distribution::default() });
         let late = CallFigures { read_latency_us, ..CallFigures::default() };

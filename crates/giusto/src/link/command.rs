@@ -16,7 +16,7 @@ use giusto_net::{
 use giusto_units::{TimeDelta, Timestamp};
 
 use super::{
-    live::{CommandStatus, LinkError, LinkOptions, LinkRun, LiveLinks, Ready, World, sleeper},
+    live::{CommandStatus, LinkError, LinkEvent, LinkOptions, LinkRun, LiveLinks, World, sleeper},
     plan::LinkPlan,
     relay::is_media,
 };
@@ -59,7 +59,7 @@ pub fn command(
     plan: &LinkPlan<'_>,
     asked: &CommandOptions,
     options: &LinkOptions,
-    mut ready: impl FnMut(&Ready),
+    mut tell: impl FnMut(&LinkEvent),
     report: impl FnMut(&LiveLinks),
 ) -> Result<LinkRun, LinkError> {
     let mut world = World::new(plan, 1, "ip", None)?;
@@ -74,7 +74,7 @@ pub fn command(
         near.configure(&near_config)?;
         Ok::<_, InterfaceError>(near)
     })??;
-    ready(&Ready::Far { v4: addresses.far_v4, v6: addresses.v6.map(|(far, _)| far) });
+    tell(&LinkEvent::Far { v4: addresses.far_v4, v6: addresses.v6.map(|(far, _)| far) });
     let mut shell = TunShell::new(near, far);
     let clock = Clock::start();
     let mut beside = match &asked.far {
@@ -86,7 +86,7 @@ pub fn command(
             // The command may need what it offers; a program that does not listen is not waited for any longer.
             while !beside.program.listens()
                 && clock.now() - begin < LISTEN
-                && !beside.has_ended(clock.now(), &mut ready)
+                && !beside.has_ended(clock.now(), &mut tell)
             {
                 std::thread::park_timeout(LOOK.to_std());
             }
@@ -118,7 +118,7 @@ pub fn command(
         if let Some(beside) = &mut beside
             && !stopped
         {
-            beside.has_ended(now, &mut ready);
+            beside.has_ended(now, &mut tell);
         }
         if stopped || options.duration.is_some_and(|whole| link_now >= Timestamp::ZERO + whole) {
             was_ended = true;
@@ -133,8 +133,8 @@ pub fn command(
         }
     };
     let live = world.run(&mut shell, &config, look, report);
-    // What the command has left behind ends with it.
     let far_command = beside.as_ref().and_then(Beside::failure);
+    // What the command has left behind ends with it.
     for program in std::iter::once(&mut child).chain(beside.as_mut().map(|beside| &mut beside.program)) {
         end(program, clock);
     }
@@ -161,14 +161,14 @@ struct Beside {
 }
 
 impl Beside {
-    /// Whether it has ended by itself. A failure is told, once.
-    fn has_ended(&mut self, now: Timestamp, told: &mut impl FnMut(&Ready)) -> bool {
+    /// Whether it has ended by itself. Reports a failure once.
+    fn has_ended(&mut self, now: Timestamp, tell: &mut impl FnMut(&LinkEvent)) -> bool {
         if self.ended.is_none()
             && let Ok(Some(status)) = self.program.poll(now)
         {
             self.ended = Some(status);
             if let Some(failure) = self.failure() {
-                told(&Ready::FarFailed(failure));
+                tell(&LinkEvent::FarFailed(failure));
             }
         }
         self.ended.is_some()

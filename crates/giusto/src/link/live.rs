@@ -59,10 +59,10 @@ giusto_units::defaults! {
     }
 }
 
-/// What is ready before the first packet, and what is no longer.
+/// What the caller of a run learns while it begins and lasts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Ready {
+pub enum LinkEvent {
     /// A relay listens at these addresses.
     Relay(Vec<SocketAddr>),
     /// The far side of a namespace has these addresses.
@@ -72,7 +72,7 @@ pub enum Ready {
         /// IPv6, if the system has it.
         v6: Option<Ipv6Addr>,
     },
-    /// The program on the far side has failed.
+    /// The program on the far side has ended by itself, with an exit status other than zero.
     FarFailed(CommandStatus),
 }
 

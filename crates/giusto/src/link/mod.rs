@@ -10,6 +10,6 @@ mod plan;
 mod relay;
 
 pub use command::{CommandOptions, command};
-pub use live::{CommandStatus, LinkError, LinkOptions, LinkRun, LinkState, LiveLinks, Ready};
+pub use live::{CommandStatus, LinkError, LinkEvent, LinkOptions, LinkRun, LinkState, LiveLinks};
 pub use plan::{Ends, LinkPlan, LinkPlanError};
 pub use relay::relay;

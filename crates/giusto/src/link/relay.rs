@@ -9,14 +9,14 @@ use giusto_net::{
 use giusto_units::Timestamp;
 
 use super::{
-    live::{LinkError, LinkOptions, LinkRun, LiveLinks, Ready, World, sleeper},
+    live::{LinkError, LinkEvent, LinkOptions, LinkRun, LiveLinks, World, sleeper},
     plan::LinkPlan,
 };
 
 /// Relays UDP between clients and targets across the links until the end that the options give. The time of the links begins as the
 /// options say.
 ///
-/// `ready` receives the addresses of the relay, `report` the state once a second.
+/// `tell` receives the addresses of the relay, `report` the state once a second.
 ///
 /// # Errors
 ///
@@ -25,14 +25,14 @@ pub fn relay(
     plan: &LinkPlan<'_>,
     pairs: &[UdpPair],
     options: &LinkOptions,
-    ready: impl FnOnce(&Ready),
+    tell: impl FnOnce(&LinkEvent),
     report: impl FnMut(&LiveLinks),
 ) -> Result<LinkRun, LinkError> {
     let mut world = World::new(plan, pairs.len(), "udp", options.duration)?;
     let clock = Clock::start();
     let mut shell = UdpRelay::new(pairs, clock)?;
     let listen: Vec<SocketAddr> = shell.addresses().collect();
-    ready(&Ready::Relay(listen.clone()));
+    tell(&LinkEvent::Relay(listen.clone()));
     let config = LiveConfig {
         start: match &options.start {
             Some(start) => Start::Signal { start: start.clone(), crosses: is_media },

@@ -38,7 +38,7 @@ use crate::{
     call::{
         CallPlan, CallRecord, CallRunError, CallSettings, Caller, Listener, PlanError, run::ListenerEvent,
     },
-    link::{self, Ends, LinkError, LinkOptions, LinkPlan, LinkPlanError, LinkRun, Ready},
+    link::{self, Ends, LinkError, LinkEvent, LinkOptions, LinkPlan, LinkPlanError, LinkRun},
     record::{RunRecord, TimelineOptions},
     run::{build, expect, simulate},
     scenario::{FlowKind, Scenario},
@@ -148,14 +148,14 @@ pub fn run(
         let relay = scope.spawn({
             let (links, options, relay_at) = (&links, &options, &relay_at);
             move || {
-                let ready = |ready: &Ready| {
-                    if let Ready::Relay(listen) = ready {
+                let tell = |event: &LinkEvent| {
+                    if let LinkEvent::Relay(listen) = event {
                         *relay_at.lock().unwrap_or_else(PoisonError::into_inner) = listen.first().copied();
                         // Nobody listens any more if the run has failed.
                         let _ = announce.send(());
                     }
                 };
-                link::relay(links, &[pair], options, ready, |_| ())
+                link::relay(links, &[pair], options, tell, |_| ())
             }
         });
         let call = || -> Result<_, LiveError> {

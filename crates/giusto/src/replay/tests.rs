@@ -153,7 +153,8 @@ fn damaged_and_unknown_files_are_named_with_the_line_and_the_fix() {
     let damaged = text.replacen("\"timeout\":[0,0]", "\"timeout\":[0,", 1);
     let line = damaged.lines().position(|line| line.contains("[0,}")).unwrap() + 1;
     let error = complaint(&damaged);
-    let (place, fix) = (format!("FILE:{line}: the line is damaged: "), format!("head -n {} FILE", line - 1));
+    let place = format!("FILE:{line}: the line is damaged: ");
+    let fix = format!("replay the part before it: head -n {} FILE", line - 1);
     assert!(error.starts_with(&place) && error.ends_with(&fix), "{error}");
     let newer = text.replacen("\"version\":1", "\"version\":2", 1);
     insta::assert_snapshot!(complaint(&newer), @"FILE:1: the session log has version 2, and this giusto reads version 1: use the giusto that wrote it");

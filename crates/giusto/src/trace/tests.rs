@@ -126,6 +126,9 @@ fn a_name_without_a_known_extension_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let complaint = |path: &Path| TraceFile::create(path, names()).unwrap_err().to_string();
     assert!(complaint(&folder.path().join("trace.txt")).ends_with("let it end in .csv or .parquet"));
+    assert!(complaint(folder.path()).contains("this is a directory"));
+    let missing = folder.path().join("missing").join("trace.csv");
+    assert!(complaint(&missing).ends_with("create the directory first"));
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
@@ -142,6 +145,16 @@ fn a_full_disk_is_reported_at_the_end_and_stops_nothing() {
         assert!(complaint.contains("cannot write the trace"), "{complaint}");
         assert!(complaint.ends_with("free some space or choose another disk"), "{complaint}");
     }
+}
+
+#[test]
+fn an_abandoned_trace_leaves_no_file() {
+    let folder = tempfile::tempdir().unwrap();
+    for extension in EXTENSIONS {
+        let path = folder.path().join(format!("trace.{extension}"));
+        run(100, steady(), &mut TraceFile::create(&path, names()).unwrap());
+    }
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
 #[cfg(feature = "parquet")]
@@ -180,7 +193,7 @@ fn a_parquet_file_has_the_cells_of_the_csv_file_in_a_fifth_of_the_bytes() {
         }
         kinds.insert((line[1].to_owned(), line[7].to_owned()));
     }
-    // Two of packets that are dropped.
+    // Packets are sent, queued, dequeued, dropped by loss or by overflow, and delivered; notes are decisions and frames.
     assert_eq!(kinds.len(), 8, "{kinds:?}");
 }
 

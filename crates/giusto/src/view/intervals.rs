@@ -141,13 +141,13 @@ mod tests {
             ..figures
         };
         let stamp = StampInterval { start_s: 1.0, end_s: 2.0, sent_packets: 10, ..StampInterval::default() };
-        let narrow = [usize::MAX, 80, 79, 60, 40, 20];
+        let widths = [usize::MAX, 80, 79, 60, 40, 20];
         for interval in [Interval::Streams(hour), Interval::Streams(figures), Interval::Stamp(stamp)] {
-            for width in &narrow {
-                let (header, line) = (header(&interval, true, *width), line(&interval, *width));
+            for width in widths {
+                let (header, line) = (header(&interval, true, width), line(&interval, width));
                 // Each cell ends where its heading ends.
                 assert_eq!(header.chars().count(), line.chars().count());
-                assert!(line.chars().count() <= *width.clamp(&40, &80), "{width}: {line}");
+                assert!(line.chars().count() <= width.clamp(40, 80), "{width}: {line}");
             }
         }
         let figures = IntervalFigures { end_s: 1.0, sent_packets: Some(1), ..IntervalFigures::default() };

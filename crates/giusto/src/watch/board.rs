@@ -304,4 +304,20 @@ mod tests {
         let Next::Events(end, events) = board.wait(now, Duration::ZERO) else { panic!() };
         assert_eq!((end, events[0].name), (now + 1, "end"));
     }
+
+    #[test]
+    fn a_failed_run_says_why() {
+        let board = Board::new("t");
+        let next = board.history().next;
+        assert_eq!(history(&board)["error"], Value::Null);
+        let error = "127.0.0.1:9: \"no answer\"";
+        board.fail(error);
+        board.end();
+        let found = history(&board);
+        assert_eq!((&found["error"], &found["ended"]), (&error.into(), &true.into()));
+        let Next::Events(_, events) = board.wait(next, Duration::ZERO) else { panic!() };
+        assert_eq!(events.iter().map(|event| event.name).collect::<Vec<_>>(), ["failed", "end"]);
+        let data: Value = serde_json::from_str(&events[0].data).unwrap();
+        assert_eq!(data["error"], error);
+    }
 }

@@ -176,6 +176,10 @@ mod tests {
         assert_eq!(loans.cards.now(), ON, "the second one needs it");
         drop(second);
         assert_eq!(loans.cards.now(), OFF);
+        let third = loans.lend("eth0", OFF, stamping);
+        assert_eq!(loans.cards.now(), ON);
+        drop(third);
+        assert_eq!(loans.cards.now(), OFF);
     }
 
     #[test]

@@ -483,7 +483,8 @@ fn invalid_offers_are_not_sent() {
 
 #[test]
 fn messages_with_a_changed_bit_do_no_harm() {
-    for (byte, bit) in [(4, 0), (5, 7), (12, 3), (30, 1), (100, 5), (200, 6)] {
+    // A call once failed at the first bit after the kind.
+    for (byte, bit) in [(4, 0)].into_iter().chain((4_usize..256).step_by(3).map(|byte| (byte, byte % 8))) {
         let mut network = Network::new([None, None], offer(Some(1000)));
         let mut chance = chances();
         network.fate = Box::new(move |_, _, _, bytes| {

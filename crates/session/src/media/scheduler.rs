@@ -125,7 +125,9 @@ mod tests {
 
     #[test]
     fn idle_streams_gain_no_credit_and_keep_their_debt() {
+        assert_eq!(Scheduler::new(std::iter::empty()).next(), None);
         let mut scheduler = Scheduler::new([1.0, 1.0].into_iter());
+        assert_eq!(scheduler.next(), None);
         scheduler.on_queued(0);
         for _ in 0..1000 {
             scheduler.on_sent(0, bytes(1000));

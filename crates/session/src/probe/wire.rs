@@ -434,6 +434,8 @@ mod tests {
         assert_eq!([kind(b"\x80\x00rtp"), kind(b"")], [Err(WireError::Foreign); 2]);
         assert_eq!(kind(b"giu\x20"), Err(WireError::Version(2)));
         assert_eq!(kind(b"giu\x3f"), Err(WireError::Malformed));
+        let known = [Kind::Data, Kind::Control, Kind::SealedData, Kind::SealedControl];
+        assert_eq!([b"giu\x30", b"giu\x31", b"giu\x32", b"giu\x33"].map(|bytes| kind(bytes)), known.map(Ok));
     }
 
     #[test]

@@ -325,6 +325,8 @@ mod tests {
         let sender = [&zeros(8)[..], "01020304", &zeros(12), "1112131415161718", "8f84", &zeros(6)];
         assert_eq!(hex(&bytes), [head.concat(), sender.concat(), "3f".to_owned(), zeros(15 + 16)].concat());
         assert_eq!(ReflectedPacket::read(Mode::Authenticated, &bytes), Ok(REFLECTED));
+        assert!(SenderPacket::read(Mode::Authenticated, &bytes[..111]).is_err());
+        assert!(ReflectedPacket::read(Mode::Authenticated, &bytes[..111]).is_err());
     }
 
     #[test]

@@ -199,5 +199,9 @@ mod tests {
             prop_assert!(error.as_nanos() as f64 <= nanos as f64 * (1.0 + 1.0 / 64.0) + 1.0, "{} {}", error, nanos);
         }
 
+        #[test]
+        fn every_field_is_read_and_written(bits: u16) {
+            prop_assert_eq!(ErrorEstimate::from_bits(bits).to_bits(), bits);
+        }
     }
 }

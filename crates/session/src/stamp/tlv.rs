@@ -217,6 +217,8 @@ fn sign(bytes: &mut [u8], integrity: &Integrity<'_>) {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn keys() -> KeyRing {
@@ -339,5 +341,15 @@ mod tests {
         assert!(!write_padding(&mut [0; 3]));
         assert!(write_padding(&mut vec![0; 65_539]));
         assert!(!write_padding(&mut vec![0; 65_540]));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_reflected_at_their_length(bytes: Vec<u8>) {
+            prop_assert_eq!(reflected(&bytes).len(), bytes.len());
+            let once = reflected_with_key(&bytes);
+            prop_assert_eq!(once.len(), bytes.len());
+            flags(&once);
+        }
     }
 }

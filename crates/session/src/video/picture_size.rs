@@ -247,6 +247,9 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_are_read_without_a_panic(mut bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            for codec in VideoCodec::ALL {
+                is_droppable(codec, &bytes, Sequence::of(&bytes).as_ref());
+            }
             bytes.splice(0..0, [0, 0, 1, 0x67]);
             if let Some((width, height)) = h264_dimensions(&bytes) {
                 prop_assert!(width > 0 && height > 0);
@@ -256,9 +259,7 @@ mod tests {
             vp9_dimensions(&bytes);
             bytes.splice(0..4, [0x0a, 40]);
             av1_dimensions(&bytes);
-            for codec in VideoCodec::ALL {
-                is_droppable(codec, &bytes, Sequence::of(&bytes).as_ref());
-            }
+            is_droppable(VideoCodec::Av1, &bytes, Sequence::of(&bytes).as_ref());
         }
     }
 }

@@ -187,6 +187,19 @@ fn without_loss_all_frames_arrive() {
 }
 
 #[test]
+fn frames_over_a_bad_link_are_complete_and_unique() {
+    let pushed = random_frames(200);
+    for kind in [algorithm("fixed"), algorithm("gcc:libwebrtc+giusto"), algorithm("scream:v2")] {
+        let link = Link { loss: 0.05, duplication: 0.1, reordering: 0.2, as_bytes: true, ..Link::default() };
+        let frames = run(kind, link, &pushed).frames;
+        let count = matched(&pushed, &frames).len();
+        // Audio loses one frame in 20, video with five packets per frame about one in four and some following
+        // frames.
+        assert!((250..390).contains(&count), "{kind}: {count} of 400");
+    }
+}
+
+#[test]
 fn packets_contain_the_capture_time_if_no_sender_report_arrives() {
     let pushed = random_frames(400);
     // The element of nine bytes, and the header of the extension if there was none (RFC 8285 §4.2), padded to words.

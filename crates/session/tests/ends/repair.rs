@@ -1,4 +1,4 @@
-//! Two ends of a media session over a path that loses datagrams, and repairs them.
+//! Two ends of a media session over a path that loses, reorders, duplicates and corrupts datagrams, and repairs them.
 
 use rand::{Rng, RngExt, SeedableRng, rngs::StdRng};
 
@@ -8,6 +8,18 @@ const VIDEO: u8 = 96;
 const RTX: u8 = 98;
 const PARITY: u8 = 99;
 const FRAMES: u64 = 300;
+
+/// Delay in ms, and the probabilities of what happens to a datagram.
+#[derive(Debug, Clone, Copy, Default)]
+struct Path {
+    delay: u64,
+    loss: f64,
+    reordered: f64,
+    duplicated: f64,
+    corrupted: f64,
+}
+
+const LOSSY: Path = Path { delay: 40, loss: 0.1, reordered: 0.0, duplicated: 0.0, corrupted: 0.0 };
 
 #[derive(Debug, Clone, Copy)]
 struct Repair {
@@ -61,16 +73,21 @@ struct Outcome {
     frames: BTreeSet<u64>,
     /// Bytes of all media and repair packets sent, 28 for each datagram included.
     bytes: u64,
+    /// Times at which each packet was sent again, and how old its frame was.
+    repeated: BTreeMap<u16, Vec<u64>>,
+    oldest_repair_ms: u64,
+    key_frames: u64,
 }
 
-/// Sends 10 s of frames at the encoder's target, about 7 packets each, over a path of 40 ms that loses every tenth datagram.
-fn run(repair: Repair) -> Outcome {
-    let mut random = StdRng::seed_from_u64(1);
+/// Sends 10 s of frames at the encoder's target, about 7 packets each, over `path`.
+fn run(repair: Repair, path: Path, seed: u64) -> Outcome {
+    let mut random = StdRng::seed_from_u64(seed);
     let mut ends =
         [MediaEndpoint::new(Some(sender(repair)), None), MediaEndpoint::new(None, Some(receiver(repair)))];
-    let mut air: VecDeque<(u64, usize, Vec<u8>)> = VecDeque::new();
+    let mut air: BTreeMap<(u64, u64), (usize, Vec<u8>)> = BTreeMap::new();
     let (mut pushed, mut sequences) = (Vec::<Vec<u8>>::new(), BTreeSet::new());
-    let mut outcome = Outcome::default();
+    let mut born: BTreeMap<u16, u64> = BTreeMap::new();
+    let (mut number, mut outcome) = (0, Outcome::default());
     for tick in 0..FRAMES * 33 + 3000 {
         let now = ms(tick);
         if tick % 33 == 0 && pushed.len() < FRAMES as usize {
@@ -82,16 +99,16 @@ fn run(repair: Repair) -> Outcome {
             ends[0].push_frame(now, 0, Frame { captured: now, media_timestamp, payload, key }).unwrap();
             pushed.push(bytes);
         }
-        while air.front().is_some_and(|(arrival, ..)| *arrival <= tick) {
-            let (_, to, bytes) = air.pop_front().unwrap();
+        while let Some(entry) = air.first_entry().filter(|entry| entry.key().0 <= tick) {
+            let (to, bytes) = entry.remove();
             ends[to].handle_datagram(now, &bytes, Ecn::NotEct);
         }
         for (from, end) in ends.iter_mut().enumerate() {
             end.handle_timeout(now);
             while let Some(datagram) = end.poll_transmit(now) {
-                let bytes = datagram.to_vec();
+                let mut bytes = datagram.to_vec();
                 if from == 0
-                    && let Ok((header, _)) = RtpHeader::parse(&bytes)
+                    && let Ok((header, content)) = RtpHeader::parse(&bytes)
                 {
                     outcome.bytes += bytes.len() as u64 + 28;
                     if let Some(found) = header.extension {
@@ -100,17 +117,44 @@ fn run(repair: Repair) -> Outcome {
                         let sequence = TransportSequence::parse(&data[1..3]).unwrap().sequence;
                         assert!(sequences.insert(sequence), "transport-wide number {sequence} twice");
                     }
+                    let frame = u64::from(header.timestamp.wrapping_sub(0xffff_fff0) / 2970);
+                    match header.ssrc {
+                        1 => drop(born.insert(header.sequence, frame * 33)),
+                        2 => {
+                            let (rtx, _) = RtxHeader::split(&bytes[content]).unwrap();
+                            let age = tick - born[&rtx.original_sequence];
+                            outcome.oldest_repair_ms = outcome.oldest_repair_ms.max(age);
+                            outcome.repeated.entry(rtx.original_sequence).or_default().push(tick);
+                        }
+                        _ => {}
+                    }
                 }
-                if !random.random_bool(0.1) {
-                    air.push_back((tick + 40, 1 - from, bytes));
+                if random.random_bool(path.corrupted) {
+                    let place = random.random_range(0..bytes.len());
+                    bytes[place] ^= 1 << random.random_range(0..8);
+                }
+                let copies = 1 + u32::from(random.random_bool(path.duplicated));
+                for _ in 0..copies {
+                    if random.random_bool(path.loss) {
+                        continue;
+                    }
+                    let more = if random.random_bool(path.reordered) { random.random_range(1..8) } else { 0 };
+                    number += 1;
+                    air.insert((tick + path.delay + more, number), (1 - from, bytes.clone()));
                 }
             }
         }
         while let Some(event) = ends[1].poll_event() {
             let MediaEvent::Frame(frame) = event else { continue };
             let place = u64::from(frame.rtp_timestamp.wrapping_sub(0xffff_fff0) / 2970);
-            assert_eq!(frame.payload.to_vec(), pushed[place as usize], "frame {place}");
-            assert!(outcome.frames.insert(place), "frame {place} twice");
+            let is_new = outcome.frames.insert(place);
+            if path.corrupted == 0.0 {
+                assert_eq!(frame.payload.to_vec(), pushed[place as usize], "frame {place}");
+                assert!(is_new, "frame {place} twice");
+            }
+        }
+        while let Some(event) = ends[0].poll_event() {
+            outcome.key_frames += u64::from(matches!(event, MediaEvent::KeyFrameWanted { .. }));
         }
     }
     outcome.sent = ends[0].sender().unwrap().figures(ms(0)).next().unwrap();
@@ -120,11 +164,11 @@ fn run(repair: Repair) -> Outcome {
 
 #[test]
 fn nearly_all_frames_are_complete_with_repair_and_few_without() {
-    let without = run(NONE);
+    let without = run(NONE, LOSSY, 1);
     assert!((100..190).contains(&without.frames.len()), "{}", without.frames.len());
     assert_eq!((without.sent.retransmitted_packets, without.received.requested_packets), (0, 0));
     for (repair, least) in [(NACK, 290), (BOTH, 295), (PARITY_ONLY, 240)] {
-        let with = run(repair);
+        let with = run(repair, LOSSY, 1);
         let Outcome { sent, received, .. } = &with;
         assert!((least..=300).contains(&with.frames.len()), "{repair:?}: {}", with.frames.len());
         // The rate of all packets is that without repair, because the encoder gets less.
@@ -139,6 +183,47 @@ fn nearly_all_frames_are_complete_with_repair_and_few_without() {
             let made = sent.parity_packets as f64 / sent.packets as f64;
             assert!((ratio - 0.03..=ratio + 0.01).contains(&made), "{made}");
         }
+    }
+}
+
+#[test]
+fn a_packet_is_sent_again_at_most_once_per_rtt_and_never_late() {
+    let outcome = run(NACK, Path { loss: 0.3, ..LOSSY }, 2);
+    assert!(outcome.repeated.len() > 300 && outcome.repeated.values().any(|times| times.len() > 1));
+    for (sequence, times) in &outcome.repeated {
+        // The RTT is 80 ms; in ticks of 1 ms.
+        assert!(times.windows(2).all(|two| two[1] - two[0] >= 79), "{sequence}: {times:?}");
+        assert!(times.len() <= 5, "{sequence}: {times:?}");
+    }
+    assert!((100..=400).contains(&outcome.oldest_repair_ms), "{}", outcome.oldest_repair_ms);
+    // What could not be repaired makes the encoder start again.
+    assert!((1..=40).contains(&outcome.key_frames), "{}", outcome.key_frames);
+}
+
+#[test]
+fn repair_ends_where_it_would_come_too_late() {
+    let outcome = run(NACK, Path { delay: 300, ..LOSSY }, 3);
+    assert_eq!(outcome.repeated.len(), 0, "{:?}", outcome.repeated);
+    // The receiver asks until it knows the RTT, after one or two reports.
+    assert!((1..200).contains(&outcome.received.requested_packets), "{:?}", outcome.received);
+    assert!((100..190).contains(&outcome.frames.len()), "{}", outcome.frames.len());
+}
+
+#[test]
+fn reordering_alone_needs_hardly_any_repair() {
+    let outcome = run(NACK, Path { loss: 0.0, reordered: 0.3, ..LOSSY }, 4);
+    assert_eq!(outcome.frames.len() as u64, FRAMES);
+    assert!(outcome.sent.retransmitted_packets < outcome.sent.packets / 50, "{:?}", outcome.sent);
+    assert_eq!((outcome.received.unrepaired_packets, outcome.key_frames), (0, 0));
+}
+
+#[test]
+fn a_damaged_path_is_survived_and_runs_are_repeatable() {
+    let path = Path { delay: 40, loss: 0.05, reordered: 0.05, duplicated: 0.05, corrupted: 0.05 };
+    for repair in [NACK, BOTH, PARITY_ONLY] {
+        let outcome = run(repair, path, 5);
+        assert!(outcome.frames.len() >= 200, "{repair:?}: {}", outcome.frames.len());
+        assert_eq!(outcome, run(repair, path, 5));
     }
 }
 

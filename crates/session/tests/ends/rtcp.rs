@@ -422,3 +422,23 @@ fn a_new_source_takes_over_when_the_old_one_is_silent() {
     far.deliver(at_ms(1_500), &rtp(101, 2));
     assert_eq!((far.opened, far.closed.len(), far.received()), (3, 2, vec![1]));
 }
+
+proptest! {
+    #[test]
+    fn any_bytes_are_read_by_both_ends(bytes in prop::collection::vec(any::<u8>(), 0..200), kind in 200_u8..208) {
+        let mut reports = FarEndReports::new(SSRC, 0, u64::MAX);
+        let mut far = Far::new();
+        far.deliver(at_ms(0), &rtp(SSRC, 1));
+        far.deliver(at_ms(20), &rtp(SSRC, 2));
+        // As they are, and as RTCP of this source.
+        let mut like_rtcp = vec![0x81, kind, 0, (bytes.len() / 4 + 1) as u8];
+        like_rtcp.extend(SSRC.to_be_bytes());
+        like_rtcp.extend(&bytes[..bytes.len() / 4 * 4]);
+        for bytes in [bytes, like_rtcp] {
+            reports.handle_datagram(at_ms(30), &bytes, at_ms(30));
+            far.deliver(at_ms(30), &bytes);
+        }
+        far.wait(at_ms(9_000));
+        prop_assert!(far.opened == 1 && far.receiver.streams().count() == 0);
+    }
+}

@@ -80,6 +80,8 @@ fn without_the_cookie_there_is_one_answer_and_no_state() {
     }
     let answers = net.answers();
     assert_eq!(answers.len(), 1000);
+    net.deliver(address(6000), &Message::Hello { nonce: 1 }.encode(0));
+    assert_eq!(net.answers().len(), 0, "without padding there is no answer");
     assert!(net.budget[&address(6000)] > 0, "fewer bytes out than in");
     assert_eq!(net.receiver.streams().count(), 0);
     assert_eq!(net.receiver.next_timeout(), None, "an idle receiver has no deadline");

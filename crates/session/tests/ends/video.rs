@@ -191,8 +191,8 @@ fn sent(codec: VideoCodec, file: &[u8]) -> Vec<Vec<u8>> {
     packets
 }
 
-/// The frames that arrive of those of a file, with a packet each `gap`, where the packets of which `is_lost` says so by their frame and
-/// marker do not; and where they came from.
+/// Sends the frames of a file, with a packet each `gap`. Packets for which `is_lost` is true, given the number of their frame and their
+/// marker, do not arrive. Returns the frames that arrived, and what put them in order.
 fn carried(
     codec: VideoCodec,
     file: &[u8],

@@ -102,6 +102,50 @@ fn packets_contain_their_delay_and_queueing_delay() {
     assert!(max_queue_delay > 5_000_000);
 }
 
+/// Answers every packet at once, and reports when it came.
+#[derive(Debug)]
+struct Echo {
+    flow: FlowId,
+    to_send: u32,
+    received: std::sync::mpsc::Sender<u64>,
+}
+
+impl Agent for Echo {
+    fn handle_packet(&mut self, now: Timestamp, _packet: &Packet, _body: &Body) {
+        self.received.send(now.as_nanos() / 1000).unwrap();
+        self.to_send += 1;
+    }
+
+    fn handle_timeout(&mut self, _now: Timestamp) {}
+
+    fn poll_transmit(&mut self, _now: Timestamp) -> Option<Transmit> {
+        self.to_send = self.to_send.checked_sub(1)?;
+        Some(Transmit { flow: self.flow, bytes: 125, ecn: giusto_units::Ecn::Ect0, body: Body::None })
+    }
+
+    fn poll_timeout(&self) -> Option<Timestamp> {
+        None
+    }
+}
+
+#[test]
+fn an_answer_takes_the_return_path() {
+    let mut simulation = Simulation::new(1);
+    let (a, b) = (simulation.node("a"), simulation.node("b"));
+    simulation.add_link("ab", (a, b), &link(1, 10), packets(20)).unwrap();
+    simulation.add_link("ba", (b, a), &link(2, 30), packets(20)).unwrap();
+    let (there, back) = (simulation.add_flow(a, b).unwrap(), simulation.add_flow(b, a).unwrap());
+    let (received, times) = std::sync::mpsc::channel();
+    for (incoming, flow, to_send) in [(there, back, 0), (back, there, 1)] {
+        let echo = simulation.add_agent(Box::new(Echo { flow, to_send, received: received.clone() }));
+        simulation.deliver(incoming, echo);
+    }
+    simulation.run_until(ms(100), &mut ());
+    // 125 B: 1 ms on the way to the peer and 0.5 ms back, with delays of 10 and 30 ms.
+    let times: Vec<_> = times.try_iter().collect();
+    assert_eq!(times, [11_000, 41_500, 52_500, 83_000, 94_000]);
+}
+
 #[test]
 fn an_agent_added_later_starts_when_the_run_continues() {
     let (mut simulation, flow) = single(&link(10, 5));

@@ -1,9 +1,11 @@
 //! Controllers with a feedback format of their own, end to end: NADA (RFC 8698) and draft-johansson-rmcat-scream-cc-00.
 
 use giusto_congestion::{Algorithm, Cause, Limits};
+use giusto_rtp::rtcp::{NadaFeedback, Packet, ReceptionTime, ScreamFeedback};
 use giusto_session::media::{MediaEvent, MediaReceiver, MediaReceiverConfig, MediaSenderConfig, RateRange};
 use giusto_sim::traffic::encoder::{PerfectConfig, PerfectEncoder};
 use giusto_units::{DataRate, Ecn, TimeDelta, Timestamp};
+use proptest::prelude::*;
 
 use super::link::{Run, algorithm, at, config, kbps, millis, near, receiver_config, stream};
 
@@ -103,14 +105,15 @@ fn scream_ramps_up_in_3_to_5_s() {
 
 #[test]
 fn scream_fills_a_narrow_path_and_processes_marks() {
-    for (mark_above, least) in [(TimeDelta::MAX, 1.8), (millis(5), 1.0)] {
+    // Marks reduce the rate once in a round trip at most.
+    for (mark_above, filled, expected) in
+        [(TimeDelta::MAX, 1.8..=3.2, 0..=0), (millis(5), 1.0..=3.1, 5..=800)]
+    {
         let mut run = call(scream(), 10_000, 3.0, None);
         run.mark_above = mark_above;
         let rate = mean(&rates(&mut run, 40)[100..]);
-        assert!((least..=3.2).contains(&rate), "{rate}");
+        assert!(filled.contains(&rate), "{rate}");
         let marks = causes(&run).filter(|cause| matches!(cause, Cause::Marks { .. })).count();
-        // Once in a round trip at most.
-        let expected = if least < 1.5 { 5..=800 } else { 0..=0 };
         assert!(expected.contains(&marks), "{marks}");
     }
 }
@@ -121,4 +124,57 @@ fn source_quench_reduces_the_rate_of_scream() {
     let rate = mean(&rates(&mut run, 40)[100..]);
     assert!((0.6..=1.2).contains(&rate), "{rate}");
     assert!(causes(&run).any(|cause| cause == Cause::SourceQuench));
+}
+
+#[test]
+fn scream_recovers_from_lost_messages() {
+    let mut run = call(scream(), 2000, 3.0, None);
+    let media = |run: &Run| run.sender().target().media;
+    rates(&mut run, 10);
+    let before = media(&run);
+    run.until(at(10_000));
+    run.feedback = false;
+    rates(&mut run, 15);
+    assert_eq!((before, media(&run)), (kbps(2000), kbps(150)));
+    run.until(at(15_000));
+    run.feedback = true;
+    rates(&mut run, 30);
+    assert!(media(&run) > kbps(1800), "{:?}", media(&run));
+}
+
+proptest! {
+    #[test]
+    fn a_sender_handles_any_messages_of_its_receiver(
+        messages in prop::collection::vec((any::<(u32, u32)>(), any::<(u16, u8, bool)>(), 0_i64..300), 1..200),
+    ) {
+        for kind in [algorithm("nada"), scream()] {
+            let limits = limits(2000);
+            let mut run = call(kind, 2000, 3.0, None);
+            for &((time, received), (number, ecn_echo, flag), wait) in &messages {
+                run.now += millis(wait);
+                run.ends[0].handle_timeout(run.now);
+                while run.ends[0].poll_transmit(run.now).is_some() {}
+                let message = if kind == scream() {
+                    Packet::ScreamFeedback(ScreamFeedback {
+                        media_ssrc: if number % 16 == 0 { 8 } else { 7 },
+                        time: ReceptionTime::from_bits(time),
+                        highest_sequence: if number % 8 == 1 { number } else { 65_000_u16.wrapping_add(number >> 8) },
+                        ecn_echo,
+                        source_quench: flag,
+                        received,
+                        ..ScreamFeedback::default()
+                    })
+                } else {
+                    let received = DataRate::from_bps(received.into());
+                    Packet::NadaFeedback(NadaFeedback { gradual: flag, signal: number, received, ..NadaFeedback::default() })
+                };
+                run.ends[0].endpoint_mut().sender_mut().unwrap().handle_rtcp(run.now, &message);
+                let target = run.sender().target();
+                prop_assert!((limits.min..=limits.max).contains(&target.media), "{kind}: {target:?}");
+                if kind == algorithm("nada") {
+                    prop_assert!((target.media..=limits.max).contains(&target.pacing), "{target:?}");
+                }
+            }
+        }
+    }
 }

@@ -2,9 +2,10 @@
 
 use giusto_congestion::Target;
 use giusto_session::media::MediaSenderConfig;
-use giusto_units::DataSize;
+use giusto_sim::traffic::encoder::{PerfectConfig, PerfectEncoder};
+use giusto_units::{DataSize, TimeDelta, Timestamp};
 
-use super::link::{Run, ScriptedController, algorithm, at, audio, kbps, near, receiver, rtp, video};
+use super::link::{Run, ScriptedController, algorithm, at, audio, kbps, near, receiver, rtp, stream, video};
 
 fn bytes_sent(run: &Run, ssrc: u32) -> u64 {
     let ours = run.sent.iter().filter(|(_, datagram)| rtp(datagram).is_some_and(|rtp| rtp.ssrc == ssrc));
@@ -44,6 +45,27 @@ fn audio_is_exempt_from_a_full_window() {
     let counted: u64 = script.sent.iter().map(|sent| sent.size.as_bytes()).sum();
     assert_eq!(counted, audio_now + video);
     assert_eq!(script.sent.last().unwrap().in_flight.as_bytes(), counted);
+}
+
+#[test]
+fn a_window_without_feedback_opens_again() {
+    let window = 20_000;
+    let target = Target::new(kbps(1000), kbps(1000)).with_window(Some(DataSize::from_bytes(window)));
+    let (controller, _) = ScriptedController::new(target);
+    let video = PerfectEncoder::new(PerfectConfig::default(), Timestamp::ZERO).unwrap();
+    let sender = near(MediaSenderConfig::default(), Box::new(controller), vec![stream(1, video)]);
+    let mut run = Run::new(sender, receiver(algorithm("fixed")));
+    run.feedback = false;
+    run.until(at(30_000));
+    let (in_flight, oldest) = (run.sender().in_flight().as_bytes(), run.sender().queue(run.now).oldest);
+    assert!((18_000..=window).contains(&in_flight), "{in_flight}");
+    assert!(oldest <= TimeDelta::from_seconds(11), "old packets are discarded: {oldest:?}");
+    let before = run.sent.len();
+    run.until(at(70_000));
+    // One window of packets, and the reports of forty seconds.
+    let sent = run.sent.len() - before;
+    assert!((10..200).contains(&sent), "{sent}");
+    assert!(run.sender().in_flight().as_bytes() <= window);
 }
 
 #[test]

@@ -1,4 +1,11 @@
-use std::{collections::BTreeSet, path::Path, sync::LazyLock};
+use std::{
+    collections::BTreeSet,
+    path::Path,
+    sync::{
+        LazyLock,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 
 use super::*;
 use crate::page::Findings;
@@ -243,8 +250,14 @@ fn inexpressible_and_missing_runs_are_not_judged() {
 
 #[test]
 fn an_interrupted_run_reports_nothing() {
-    let board = run(Plan::new(true), || ControlFlow::Break(()), |_| panic!("none is done")).unwrap();
+    let asked = AtomicUsize::new(0);
+    let watch = || {
+        asked.fetch_add(1, Ordering::Relaxed);
+        ControlFlow::Break(())
+    };
+    let board = run(Plan::new(true), watch, |_| panic!("none is done")).unwrap();
     assert_eq!(board.runs, []);
+    assert_eq!(asked.into_inner(), board.plan.runs());
     assert!(board.reproduction().items.iter().all(|item| item.agrees.is_none()));
 }
 

@@ -95,7 +95,7 @@ fn an_interrupted_measurement_keeps_its_runs() {
     assert!(table.contains("This machine's clock") && table.contains("75.0 %"), "{table}");
 }
 
-/// It has the verdict on each statement.
+/// The page has the verdict on each statement.
 #[test]
 fn the_committed_page_is_the_generated_one() {
     let page = nothing_measured().page();

@@ -42,7 +42,7 @@ pub(crate) fn start(args: &[&str]) -> Running {
     start_by(giusto(args))
 }
 
-/// The same by this process, whose standard output is read at its end.
+/// Starts this command, whose standard output is read at its end.
 pub(crate) fn start_by(mut command: Command) -> Running {
     Running(command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap())
 }

@@ -261,7 +261,8 @@ fn a_page_of_every_kind_of_section_is_readable() {
     let html = gallery().to_html();
     let Some(found) = check("gallery", &html, 13) else { return };
     let mut browser = Inspector::start("gallery").unwrap();
-    // Where four cards fit into a row, the fifth is not alone in the next. Of the other pages no width needs other colours.
+    // All pages share one style sheet, in which colours do not depend on the width: the other looks are checked here alone. Where four cards
+    // fit into a row, the fifth is not alone in the next.
     for look in [
         Look { width: 1100, dark: false },
         Look { dark: true, ..Look::DESKTOP },

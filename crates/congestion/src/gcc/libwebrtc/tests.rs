@@ -160,7 +160,8 @@ fn a_start_at_four_times_the_link_loses_little_without_bursts() {
     let outcome = run(kind(), scenario);
     within(outcome.dropped_share_between(0.0, 30.0), ..0.01);
     within(outcome.mbps(5.0, 30.0), 2.4..=3.0);
-    within(outcome.queue_delay_p95(5.0, 60.0), ..120.0);
+    within(outcome.queue_delay_p95(5.0, 30.0), ..120.0);
+    within(outcome.queue_delay_p95(30.0, 60.0), ..120.0);
     // Bursts of 40 ms hold a full queue.
     let plain = run("gcc:libwebrtc".parse().unwrap(), scenario);
     within(plain.queue_delay_p95(30.0, 60.0), 270.0..=301.0);
@@ -187,7 +188,7 @@ fn a_fall_to_a_fifth_of_the_link_is_followed() {
 
 #[test]
 fn random_loss_reduces_the_rate_as_expected() {
-    for seed in 1..=3 {
+    for seed in 1..=6 {
         let _case = Case(seed);
         let scenario = |loss| Scenario { loss, seed, seconds: 120, ..Scenario::default() };
         within(run(kind(), scenario(0.05)).mbps(10.0, 120.0), 2.4..2.86);

@@ -344,6 +344,8 @@ fn tcp_rate(loss: f64, rtt: TimeDelta) -> DataRate {
 #[cfg(test)]
 #[expect(clippy::float_cmp, reason = "shares of powers of two are exact")]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::testing::{at, kbps};
 
@@ -453,5 +455,34 @@ mod tests {
         assert_eq!(rule.rate(), kbps(750));
         rule.on_time(at(410));
         assert_eq!(rule.rate().as_bps(), 562_500);
+    }
+
+    proptest! {
+        #[test]
+        fn the_rate_stays_within_its_limits_in_any_order(
+            calls in prop::collection::vec((0_u8..5, 0_u64..20_000, -2.0..2.0_f64, 0_u64..200), 1..200),
+            libwebrtc: bool,
+        ) {
+            let base = if libwebrtc { ReportConfig::libwebrtc() } else { ReportConfig::draft() };
+            let config = ReportConfig { min: kbps(50), max: kbps(5000), ..base };
+            let mut rule = ByReport::new(config, kbps(300));
+            for (call, millis, ratio, packets) in calls {
+                let before = rule.rate();
+                match call {
+                    0 => rule.on_report(at(millis), &LossReport { ratio, expected_packets: packets }, None),
+                    1 => rule.on_report(at(millis), &LossReport { ratio: f64::NAN, expected_packets: 50 }, None),
+                    2 => rule.on_delay_based(at(millis), (packets > 20).then(|| kbps(packets * 50))),
+                    3 => rule.set_rate(at(millis), kbps(packets * 100)),
+                    _ => rule.on_time(at(millis)),
+                }
+                prop_assert!((kbps(50)..=kbps(5000)).contains(&rule.rate()));
+                prop_assert!((0.0..=1.0).contains(&rule.loss_ratio()));
+                if call < 2 && !libwebrtc {
+                    // One report at worst halves the rate. (libwebrtc's growth starts from the window's
+                    // minimum, which may be lower.)
+                    prop_assert!(rule.rate().as_bps() >= before.as_bps() / 2);
+                }
+            }
+        }
     }
 }

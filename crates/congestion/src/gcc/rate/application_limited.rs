@@ -95,6 +95,7 @@ fn bytes_per_second(rate: DataRate) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     const ESTIMATE: u64 = 300_000;
 
@@ -163,6 +164,19 @@ mod tests {
         for half_ms in 0..=1000 {
             limited.on_sent(Timestamp::from_nanos(half_ms * 500_000), DataSize::from_bytes(1));
             assert_eq!(limited.since().is_some(), half_ms > 800, "{half_ms} half ms");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_level_stays_within_its_range(steps in prop::collection::vec((0u64..10_000_000_000, 0u64..100_000, 0u64..1_000_000_000), 0..100)) {
+            let mut limited = ApplicationLimited::new(ApplicationLimitedConfig::default());
+            for (at, size, estimate) in steps {
+                limited.on_sent(Timestamp::from_nanos(at), DataSize::from_bytes(size));
+                prop_assert!(limited.level().abs() <= 1.0);
+                limited.on_estimate(DataRate::from_bps(estimate));
+                prop_assert!(limited.level().abs() <= 1.0);
+            }
         }
     }
 }

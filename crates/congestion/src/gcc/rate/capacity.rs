@@ -85,6 +85,7 @@ fn from_kbps(kbps: f64) -> DataRate {
 mod tests {
     use super::*;
     use crate::testing::kbps;
+    use proptest::prelude::*;
 
     #[test]
     fn one_sample_is_the_mean_with_the_minimum_deviation() {
@@ -117,5 +118,19 @@ mod tests {
         capacity.on_over_use(kbps(500));
         // The outlier set it to 2.5, then 0.95·2.5 = 2.375 with no error: 3·sqrt(2.375·500) = 103.380.
         assert_eq!(capacity.upper(), Some(DataRate::from_bps(603_380)));
+    }
+
+    proptest! {
+        #[test]
+        fn the_mean_is_between_its_bounds(samples in prop::collection::vec(0u64..10_000_000_000, 1..50)) {
+            let mut capacity = Capacity::new(CapacityConfig::default());
+            let (min, max) = (*samples.iter().min().unwrap(), *samples.iter().max().unwrap());
+            for sample in samples {
+                capacity.on_over_use(DataRate::from_bps(sample));
+            }
+            let mean = capacity.estimate().unwrap();
+            prop_assert!(capacity.lower().unwrap() <= mean && mean <= capacity.upper().unwrap());
+            prop_assert!((min.saturating_sub(1)..=max + 1).contains(&mean.as_bps()));
+        }
     }
 }

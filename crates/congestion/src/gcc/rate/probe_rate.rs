@@ -179,6 +179,8 @@ mod tests {
     //! Numbers of libwebrtc's `goog_cc/probe_bitrate_estimator_unittest.cc`; each test states the name of its
     //! case.
 
+    use proptest::prelude::*;
+
     use super::*;
     use crate::feedback::SentPacket;
 
@@ -285,5 +287,19 @@ mod tests {
         assert_eq!(one(5, 5000, &rows), bps(800_000));
         let first = [(1500, 0, 10), (1000, 10, 20), (1000, 20, 30), (1000, 30, 40)];
         assert_eq!(one(5, 5000, &first), bps(760_000));
+    }
+
+    proptest! {
+        #[test]
+        fn any_packets_are_safe_and_the_rate_is_bounded(rows in prop::collection::vec((1u64..2000, 0u64..3000, 0u64..3000), 0..60)) {
+            let mut rate = ProbeRate::default();
+            rate.on_probe(&asking(0, 5, 5000));
+            for &row in &rows {
+                if let Some(shown) = rate.on_packet(&report(0, row)).rate() {
+                    // At most 60 packets of 2000 bytes within the minimum interval of 1 ms.
+                    prop_assert!(shown.as_bps() <= 60 * 2000 * 8 * 1000);
+                }
+            }
+        }
     }
 }

@@ -388,6 +388,19 @@ mod tests {
         }
     }
 
+    #[test]
+    fn the_bounds_of_table_7_hold() {
+        let mut thesis = fresh();
+        for number in 0..10 {
+            thesis.on_report(seconds(3 * (number + 1)), &report(number, 10));
+        }
+        assert_eq!(thesis.rate().as_bps(), 3_000_000);
+        for number in 10..60 {
+            thesis.on_report(seconds(3 * (number + 1)), &report(number, 0));
+        }
+        assert_eq!(thesis.rate().as_bps(), 10_000_000);
+    }
+
     /// η is at most 1.08 per report: reports are 3 s apart, and an update covers at most one second. The
     /// first one covers no time.
     #[test]

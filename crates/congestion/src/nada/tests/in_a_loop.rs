@@ -106,6 +106,17 @@ fn missing_feedback_reduces_the_rate_and_its_return_restores_it() {
     within(outcome.target(65.0), 1.85..);
 }
 
+#[test]
+fn a_weight_scales_the_queue_of_the_equilibrium() {
+    let scenario =
+        Scenario { link: |_| 1.0, limits: limits(150, 300, 1500), seconds: 120, ..Scenario::default() };
+    for (priority, expected) in [(1.0, 15.0), (2.0, 30.0)] {
+        let _case = Case(priority);
+        let controller = Box::new(Nada::new(Config { priority, ..Config::within(scenario.limits) }));
+        near(mean_signal(&run_with(controller, nada(), scenario), 60.0, 120.0) / expected, 1.0, 0.1);
+    }
+}
+
 /// 500 kbit/s, a queue of 300 ms, and an encoder of up to 30 Mbit/s: the equilibrium of 10 ms × 30 / 0.5 = 600 ms overflows the queue. With
 /// 1.5 Mbit/s as `RMAX` of equation 5 it is 30 ms.
 #[test]

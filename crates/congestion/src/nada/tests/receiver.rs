@@ -113,6 +113,22 @@ fn a_standing_queue_is_the_signal_and_is_warped_after_a_loss() {
 }
 
 #[test]
+fn a_late_packet_stays_lost() {
+    let run = |late| {
+        after(ReceiverConfig::default(), 80, |number| match number {
+            57 => (0, Some(1), false),
+            58 => late,
+            _ => (0, Some(0), false),
+        })
+    };
+    // Neither its mark nor its delay counts, although that is below the base delay.
+    let (receiver, reports) = run((-100, None, true));
+    within(receiver.loss_ratio(), 1e-9..);
+    near(receiver.mark_ratio(), 0.0, 1e-9);
+    assert_eq!(reports, run((0, None, false)).1);
+}
+
+#[test]
 fn a_clock_that_jumps_back_restarts_the_measurement() {
     let mut receiver = Receiver::new(ReceiverConfig::default());
     receiver.on_packet(Timestamp::MAX, &packet(0, Some(0), false));

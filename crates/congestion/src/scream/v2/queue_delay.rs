@@ -4,6 +4,8 @@ use alloc::collections::VecDeque;
 
 use giusto_units::{TimeDelta, Timestamp};
 
+use crate::clock_jump;
+
 giusto_units::defaults! {
     /// Configuration of the queueing delay.
     #[derive(Debug, Clone, Copy, PartialEq)]
@@ -37,9 +39,6 @@ giusto_units::defaults! {
         pub drift_share: f64 = 1.0 / 4.0,
     }
 }
-
-/// Maximum error of the feedback: its resolution of 1/1024 s (RFC 8888 §3.1), and clock corrections.
-const INEXACT: TimeDelta = TimeDelta::from_millis(10);
 
 /// The one-way delay minus its minimum, as LEDBAT measures it (RFC 6817 §2.4.2), and its averages.
 #[derive(Debug, Clone, Default)]
@@ -77,11 +76,11 @@ impl QueueDelay {
     /// The last packet of a feedback message gives the delay; the others are used for the base delay and the
     /// jitter.
     ///
-    /// The queueing delay cannot exceed the time since the packet was sent. If it appears to, a clock has
-    /// jumped, and the base delay is measured again. This rule is ours. The text has only its drift
-    /// detection, and treats a jump of 150 ms as congestion until that triggers.
+    /// After a jump of a clock ([`clock_jump`]) the base delay is measured again. The text has only its drift detection, and treats a jump of
+    /// 150 ms as congestion until that triggers.
     pub(crate) fn on_packet(&mut self, now: Timestamp, apparent: TimeDelta, since: TimeDelta) {
-        let jumped = self.minima.iter().min().is_some_and(|&base| apparent - base > since + INEXACT);
+        let jumped =
+            self.minima.iter().min().is_some_and(|&base| clock_jump::has_jumped(apparent - base, since));
         // The pause was so long that all stored minima are out of date (RFC 6817 §2.4.2).
         let memory = self.config.minimum * i64::try_from(self.config.minima).unwrap_or(i64::MAX);
         if jumped || now.saturating_since(self.minute) >= memory {

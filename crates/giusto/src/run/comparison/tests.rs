@@ -88,3 +88,13 @@ fn unsupported_settings_are_removed_and_noted_once() {
         contenders(&document(), &wrong, &"scream:v2".parse().unwrap(), None).unwrap_err().to_string();
     assert!(complaint.contains("delay-target: must be 1 ms to 10 s"), "{complaint}");
 }
+
+#[test]
+fn all_else_is_the_same() {
+    let settings: Vec<Setting> = vec!["wire.delay=20ms".parse().unwrap()];
+    let controllers = "fixed,gcc:draft-02+giusto".parse().unwrap();
+    let found = contenders(&document(), &settings, &controllers, Some("share")).unwrap();
+    assert_eq!(found[0].scenario.links(), found[1].scenario.links());
+    assert_eq!(found[0].scenario.flows()[0], found[1].scenario.flows()[0]);
+    assert_ne!(found[0].scenario.flows()[1], found[1].scenario.flows()[1]);
+}

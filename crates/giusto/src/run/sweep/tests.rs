@@ -82,7 +82,7 @@ fn what_was_finished_is_kept_and_only_the_rest_is_run() {
     assert_eq!((first.finished.len(), first.missing), (3, 2));
     assert!(matches!(Journal::create(folder.path(), "Rhône"), Err(JournalError::Exists(_))));
 
-    // The machine went off amid a letter.
+    // The machine lost power when only the first of the two bytes of "ô" was written.
     let path = folder.path().join("journal.jsonl");
     let kept = fs::read(&path).unwrap();
     let broken_off = |more: &[u8]| {

@@ -70,6 +70,8 @@ fn numbers_outside_their_range_are_refused() {
     insta::assert_snapshot!(complaint("", "min-rto = \"61 s\""), @r#"s.toml:11: flow "bulk": min-rto: must be 0 s to 60 s, found "61 s""#);
     insta::assert_snapshot!(complaint("rate = { steps = [[\"0 s\", \"5 Mbit/s\"]], direction = \"side\" }", ""), @r#"s.toml:7: link "wire": rate: direction: unknown name "side": use one of down, up"#);
     insta::assert_snapshot!(complaint("", "initial-window = -99999999999999999999999999999999999999999"), @r#"s.toml:11: flow "bulk": initial-window: must be 1 to 10, found -99999999999999999999999999999999999999999: the default is 10"#);
+    insta::assert_snapshot!(complaint("", "initial-window = 11"), @r#"s.toml:11: flow "bulk": initial-window: must be 1 to 10, found 11: the default is 10"#);
+    insta::assert_snapshot!(complaint("", "initial-window = 4294967296"), @r#"s.toml:11: flow "bulk": initial-window: must be 1 to 10, found 4294967296: the default is 10"#);
     insta::assert_snapshot!(complaint("", "initial-window = 1.5"), @r#"s.toml:11: flow "bulk": initial-window: expected a whole number, 1 to 10, found 1.5: the default is 10"#);
     insta::assert_snapshot!(complaint("loss = inf", ""), @r#"s.toml:7: link "wire": loss: expected a finite number, found inf"#);
 }
@@ -97,6 +99,7 @@ flow = [{{ id = \"bulk\", kind = \"tcp\", from = \"sta\", to = \"ap\" }}]
     insta::assert_snapshot!(complaint("", "medium = \"wfi\""), @r#"s.toml:3: link "air": unknown medium "wfi": did you mean "wifi"? use one of wifi"#);
     insta::assert_snapshot!(complaint(", aggregation = 65", "medium = \"wifi\""), @r#"s.toml:2: medium "wifi": aggregation: must be 1 to 64, found 65: the default is 1"#);
     insta::assert_snapshot!(complaint("", "access = \"video\""), @r#"s.toml:3: link "air": access: only a link on a medium has it: add medium = "ID", or remove this"#);
+    insta::assert_snapshot!(complaint("", "medium = \"wifi\", acces = \"video\""), @r#"s.toml:3: link "air": unknown key "acces": did you mean "access"?"#);
     insta::assert_snapshot!(complaint("", "medium = \"wifi\", rate = { token-bucket = \"1 Mbit/s\", burst = \"3 kB\" }"), @r#"s.toml:3: link "air": a link on a medium needs one constant rate, such as "52 Mbit/s""#);
     let both = Scenario::parse(
         "duration = \"5 s\"\n[[link]]\nid = \"\"\nfrom = \"a\"\nto = \"b\"\nduplex = true\n[[flow]]\nid = \"f\"\nkind = \"tcp\"",

@@ -102,6 +102,9 @@ fn the_decisions_around_a_moment_are_shown_with_their_causes() {
         flow[name].as_array().unwrap().iter().map(|own| own["at_s"].as_f64().unwrap()).collect::<Vec<_>>()
     };
     assert_eq!((&json["at_s"], &flow["target_rate_bps"]), (&12.3.into(), &2_050_000.into()));
+    assert_eq!(json["seed"], "1");
+    let after = &flow["after"];
+    assert_eq!((&after[0]["cause"], &after[1]["ratio"]), (&"probe-suppressed".into(), &0.125.into()));
     assert_eq!((places("before"), places("after")), (vec![9.0, 11.5, 11.9], vec![12.301, 12.5, 13.0]));
     let own = &flow["in_force"];
     assert_eq!((&own["cause"], &own["trend_ms"]), (&"delay".into(), &14.2.into()));

@@ -480,11 +480,11 @@ mod tests {
             let found = text.parse::<PayloadSizes>().unwrap_err().to_string();
             assert!(found.contains(expected), "{text}: {found}");
         }
-        for text in
-            "|uniform|uniform:5|normal:800|normal:1,2,3|exp:0|exp:-5|lognormal:0,1|pareto:0,1|pareto:100,0|\
-                     pareto:100,nan|choice:|choice:200*0|choice:200*-1|choice:1*inf|:|12 x"
-                .split('|')
-        {
+        let sizes =
+            ["", ":", "12 x", "uniform", "uniform:5", "normal:800", "normal:1,2,3", "exp:0", "exp:-5"];
+        let shapes = ["lognormal:0,1", "pareto:0,1", "pareto:100,0", "pareto:100,nan"];
+        let weights = ["choice:", "choice:200*0", "choice:200*-1", "choice:1*inf"];
+        for text in sizes.into_iter().chain(shapes).chain(weights) {
             assert!(text.parse::<PayloadSizes>().is_err(), "{text:?} was taken");
         }
         let limits = SizeLimits::new(DataSize::from_bytes(2), DataSize::from_bytes(1));

@@ -240,9 +240,9 @@ mod tests {
     /// When the frames that are due at `now` were captured.
     fn captured(cadence: &mut Cadence, now: Timestamp) -> Vec<u64> {
         let next = || {
-            let captured = cadence.is_due(now).then(|| cadence.frame(1, false).captured.as_nanos());
+            let captured = cadence.is_due(now).then(|| cadence.frame(1, false).captured.as_nanos())?;
             cadence.advance();
-            captured
+            Some(captured)
         };
         std::iter::from_fn(next).collect()
     }

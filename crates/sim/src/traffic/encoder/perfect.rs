@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn requests_at_every_frame_do_not_raise_the_rate() {
-        let mut encoder = encoder(Some(KeyFrames { repaid_in: 30, ..KEYS }));
+        let mut encoder = encoder(Some(KeyFrames { size: BurstSize::Frames(5.0), repaid_in: 30, ..KEYS }));
         let mut total = 0;
         for _ in 0..2500 {
             encoder.request_key_frame(Timestamp::ZERO);

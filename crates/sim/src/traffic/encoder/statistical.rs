@@ -138,6 +138,21 @@ mod tests {
     }
 
     #[test]
+    fn interrupted_transients_do_not_raise_the_rate() {
+        let start_rate = StatisticalConfig::default().start_rate;
+        let mut encoder = encoder(StatisticalConfig { start_rate, ..without_noise() });
+        let mut total = 0;
+        for n in 0..500 {
+            // 200 ms are six frames of a transient of eight
+            let target = if n % 2 == 0 { 1_200_000 } else { 300_000 };
+            encoder.set_target(at(n * 200), DataRate::from_bps(target));
+            total += bytes(&frames(&mut encoder, 6)).iter().sum::<u64>();
+        }
+        let rate = total as f64 * 8.0 / 100.0;
+        assert!((rate / 750_000.0 - 1.0).abs() < 0.01, "{rate}");
+    }
+
+    #[test]
     fn parameters_out_of_range_are_rejected() {
         type Change = fn(&mut StatisticalConfig);
         let table: [(Change, &str); 5] = [

@@ -95,8 +95,8 @@ mod tests {
 
     /// Processes the delivery of one segment with `pipe` segments in flight, and sends as the window permits. Returns the
     /// window.
-    fn deliver_segment(prr: &mut ProportionalReduction, pipe: &mut u64) -> u64 {
-        prr.on_ack(Progress { delivered: SEGMENT, pipe: *pipe * SEGMENT, is_safe: true });
+    fn deliver_segment(prr: &mut ProportionalReduction, pipe: &mut u64, is_safe: bool) -> u64 {
+        prr.on_ack(Progress { delivered: SEGMENT, pipe: *pipe * SEGMENT, is_safe });
         let window = prr.window() / SEGMENT;
         while (*pipe + 1) * SEGMENT <= prr.window() {
             *pipe += 1;
@@ -106,13 +106,42 @@ mod tests {
     }
 
     #[test]
+    fn sends_one_segment_per_two_delivered_down_to_the_target() {
+        let (mut prr, mut pipe) = (example(), 18);
+        let windows: Vec<_> = (3..=21)
+            .map(|n| {
+                pipe -= u64::from(n > 3);
+                deliver_segment(&mut prr, &mut pipe, false)
+            })
+            .collect();
+        // Figure 1 of RFC 9937 for ACK#3 to #21, with one exception. The figure has 11 at ACK#19, where 10 segments are in
+        // flight. That is not above the target, so the pseudo-code of §6.2 permits no segment until ACK#20.
+        let figure = [19, 18, 18, 17, 17, 16, 16, 15, 15, 14, 14, 13, 13, 12, 12, 11, 11, 10, 10];
+        for (n, (found, expected)) in (3..).zip(windows.iter().zip(figure)) {
+            assert_eq!(*found, if n == 19 { 10 } else { expected }, "ACK#{n}");
+        }
+        assert_eq!((pipe, prr.sent), (10, 10 * SEGMENT));
+    }
+
+    #[test]
+    fn sends_as_much_as_delivered_after_heavy_loss() {
+        // Figure 2 of RFC 9937: segments 0 to 14 of 20 are lost, ACK#17 to #19.
+        let (mut prr, mut pipe) = (example(), 4);
+        for n in 17..=19 {
+            pipe -= u64::from(n > 17);
+            assert_eq!(deliver_segment(&mut prr, &mut pipe, false), 5, "ACK#{n}");
+            assert_eq!(pipe, 5);
+        }
+    }
+
+    #[test]
     fn safe_acks_grow_the_window_up_to_the_target() {
         // PRR-SSRB in the second example of RFC 6937 §3.1: two segments per delivered one, with 4, 5, 6 in flight before.
         let (mut prr, mut pipe) = (example(), 4);
         let windows: Vec<_> = (0..7)
             .map(|n| {
                 pipe -= u64::from(n > 0);
-                deliver_segment(&mut prr, &mut pipe)
+                deliver_segment(&mut prr, &mut pipe, true)
             })
             .collect();
         assert_eq!(windows, [6, 7, 8, 9, 10, 10, 10]);

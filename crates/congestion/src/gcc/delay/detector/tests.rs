@@ -109,6 +109,20 @@ fn the_threshold_keeps_to_its_limits() {
     assert_eq!(high.threshold_ms(), 600.0);
 }
 
+/// 1 / 0.039 = 25.6 ms: with shorter intervals a step ends before the trend, with longer ones beyond it.
+#[test]
+fn libwebrtc_oversteps_the_trend_when_groups_are_far_apart() {
+    let after = |apart_ms| {
+        let mut detector = Detector::new(DetectorConfig::libwebrtc());
+        detector.on_output(output(10.0), MS_10, at_ms(0));
+        detector.on_output(output(10.0), MS_10, at_ms(apart_ms));
+        detector.threshold_ms()
+    };
+    assert!((10.0..10.1).contains(&after(25)), "{}", after(25));
+    assert!((12.5 - 1.287 * 2.5 - after(33)).abs() < 1e-9, "{}", after(33));
+    assert_eq!(after(90), 6.0);
+}
+
 /// libwebrtc, `overuse_detector_unittest.cc`, `ThresholdAdapts`: batches of offsets (times 60), 5 ms apart,
 /// over 3 s of departures; whether over-use is signalled in each batch.
 #[test]

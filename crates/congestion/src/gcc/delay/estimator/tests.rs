@@ -2,6 +2,7 @@ use giusto_units::DataSize;
 use proptest::prelude::*;
 
 use super::*;
+use crate::any_order::{self, time};
 use crate::feedback::SentPacket;
 
 fn estimator(config: DelayConfig) -> DelayEstimator {
@@ -226,6 +227,25 @@ fn order_within_a_message_and_losses_have_no_effect() {
     }
 }
 
+/// The third packet of each message is sent 8 ms after the first, and 4 ms after the second: the first one begins their group, although
+/// both arrived at the same time.
+#[test]
+fn packets_that_arrived_together_count_in_the_order_of_departure() {
+    for config in presets() {
+        let (mut sorted, mut reversed) = (estimator(config), estimator(config));
+        for message in 0..50_u64 {
+            let begin = message * 40_000;
+            let mut reports = [(0, 10_000), (4_000, 10_000), (8_000, 25_000)]
+                .map(|(sent, arrival)| report(begin + sent, begin + sent, Some(begin + arrival)));
+            sorted.on_packets(at_us(begin + 40_000), &reports);
+            reports.reverse();
+            reversed.on_packets(at_us(begin + 40_000), &reports);
+        }
+        assert_eq!(sorted.output(), reversed.output());
+        assert!(sorted.output().samples > 90, "{:?}", sorted.output());
+    }
+}
+
 #[test]
 fn two_seconds_without_packets_reset_the_estimator() {
     for (silence_ms, expected) in [(2_000, None), (2_001, Some(Reset::StreamTimeout))] {
@@ -306,6 +326,28 @@ fn the_error_names_the_invalid_constant() {
 }
 
 proptest! {
+    /// With any reports at any time, all values are finite, the threshold stays within its limits, and the work is bounded by the number of
+    /// packets.
+    #[test]
+    fn any_order_is_safe(
+        messages in prop::collection::vec((time(), prop::collection::vec(any_order::report(), 0..40)), 1..12),
+    ) {
+        for config in presets() {
+            let mut estimator = estimator(config);
+            let mut packets = 0;
+            for (now, reports) in &messages {
+                let signal = estimator.on_packets(Timestamp::from_nanos(*now), reports);
+                packets += reports.len();
+                let Detection { signal: detected, trend_ms, threshold_ms } = estimator.detection();
+                prop_assert_eq!(detected, signal);
+                prop_assert!(trend_ms.is_finite() && estimator.output().raw.is_finite());
+                prop_assert!((6.0..=600.0).contains(&threshold_ms));
+                prop_assert!((6.0..=600.0).contains(&estimator.detector.threshold_ms()));
+                prop_assert!(estimator.output().samples as usize <= packets);
+            }
+        }
+    }
+
     /// A constant offset between the two clocks does not change the result.
     #[test]
     fn the_clock_offset_has_no_effect(

@@ -1,5 +1,6 @@
 use super::*;
 use crate::testing::at;
+use proptest::prelude::*;
 
 fn bps(bps: u64) -> DataRate {
     DataRate::from_bps(bps)
@@ -222,4 +223,87 @@ fn the_thesis_backs_off_less_and_stays_within_its_limits() {
     assert_eq!(aimd.step(0, Signal::OverUse, 6_000_000), 5_700_000);
     let decision = aimd.update(at(3000), &seen(Signal::OverUse, Some(1_000_000)));
     assert_eq!((decision.to, decision.cause), (bps(3_000_000), Cause::Limit));
+}
+
+// ---- all ----------------------------------------------------------------------------------------------------------------------------
+
+/// A full link has a queue: its delay grows with the excess rate, and the detector signals over-use at 50 ms.
+///
+/// At a growth of 8 % per second it takes 1.1 s to build up this queue. In this time the rate rises to 9 %
+/// above the link rate. Additive growth, and the draft's minimum steps of 10 kbit/s per second, stay below
+/// that. With one update per 100 ms, the queueing delay stays below 70 ms until the rate is below the link
+/// rate, and the rate below 1.15 times the link rate. Below the link rate, at most the share that a decrease
+/// takes away is unused, minus what is regained.
+#[test]
+fn each_preset_fills_a_link_with_little_excess() {
+    for (config, left) in
+        [(AimdConfig::libwebrtc(), 0.845), (AimdConfig::draft(), 0.85), (AimdConfig::thesis(), 0.95)]
+    {
+        let capacity = 5_000_000.0;
+        let mut aimd = Aimd::new(config, bps(3_000_000));
+        let (mut queue_ms, mut sum, mut steps) = (0.0_f64, 0.0, 0.0);
+        for i in 0..1800 {
+            let rate = aimd.rate().as_bps() as f64;
+            let before = queue_ms;
+            queue_ms = (queue_ms + 100.0 * (rate / capacity - 1.0)).max(0.0);
+            let signal = match queue_ms - before {
+                growth if growth > 0.0 && queue_ms > 50.0 => Signal::OverUse,
+                growth if growth < 0.0 => Signal::UnderUse,
+                _ => Signal::Normal,
+            };
+            let goodput = if before > 0.0 || queue_ms > 0.0 { capacity } else { rate };
+            aimd.step(i * 100, signal, goodput as u64);
+            assert!(queue_ms < 70.0, "{queue_ms} ms after {i}");
+            assert!(rate < 1.15 * capacity, "{rate} bit/s after {i}");
+            if i >= 300 {
+                sum += goodput;
+                steps += 1.0;
+            }
+        }
+        let used = sum / steps / capacity;
+        assert!((left..=1.0).contains(&used), "{used}");
+    }
+}
+
+fn any_config() -> impl Strategy<Value = AimdConfig> {
+    prop::sample::select(vec![AimdConfig::libwebrtc(), AimdConfig::draft(), AimdConfig::thesis()])
+}
+
+fn any_signal() -> impl Strategy<Value = Signal> {
+    prop::sample::select(vec![Signal::Normal, Signal::OverUse, Signal::UnderUse])
+}
+
+proptest! {
+    #[test]
+    fn the_rate_stays_within_its_limits_for_any_input(
+        config in any_config(),
+        start in 0u64..20_000_000_000,
+        steps in prop::collection::vec(
+            (any::<u64>(), any_signal(), prop::option::of(any::<u64>()), prop::option::weighted(0.1, any::<u64>()), any::<i64>()),
+            1..100,
+        ),
+    ) {
+        let mut aimd = Aimd::new(config, bps(start));
+        let mut latest = Timestamp::ZERO;
+        for (now, signal, acknowledged, probe, rtt) in steps {
+            let before = aimd.rate();
+            aimd.on_rtt(TimeDelta::from_nanos(rtt));
+            let decision = aimd.update(
+                Timestamp::from_nanos(now),
+                &Observation { probe: probe.map(bps), ..seen(signal, acknowledged) },
+            );
+            latest = latest.max(Timestamp::from_nanos(now));
+            prop_assert!(config.min <= decision.to && decision.to <= config.max);
+            prop_assert_eq!((decision.at, decision.from, decision.to), (latest, before, aimd.rate()));
+            prop_assert!(aimd.additive_slope_bps().is_finite());
+            if signal == Signal::OverUse && !config.over_use_may_raise {
+                prop_assert!(decision.to <= before);
+            }
+            if let (Signal::Normal, Some(acknowledged), None) = (signal, acknowledged, probe) {
+                let ceiling = 1.5 * acknowledged as f64 + config.ceiling_offset.as_bps() as f64;
+                let max = before.max(config.min).as_bps() as f64;
+                prop_assert!(decision.to.as_bps() as f64 <= max.max(ceiling + 1.0));
+            }
+        }
+    }
 }

@@ -1,5 +1,7 @@
 //! The cases of libwebrtc's `goog_cc/probe_controller_unittest.cc` as data, with their original names.
 
+use proptest::prelude::*;
+
 use super::*;
 
 const START: u64 = 300;
@@ -79,10 +81,14 @@ impl Bench {
         match words[0] {
             "begin" => self.probing.start(now, bps(START), Some(bps(MAX))),
             "start" => self.probing.start(now, bps(number(1)), Some(bps(number(2)))),
-            "estimate" if words.len() > 2 => {
-                self.probing.on_estimate(now, bps(number(1)), Constraint::LossRising)
+            "estimate" => {
+                let constraint = match words.get(2) {
+                    None => Constraint::None,
+                    Some(&"delay") => Constraint::Delay,
+                    Some(_) => Constraint::LossRising,
+                };
+                self.probing.on_estimate(now, bps(number(1)), constraint)
             }
-            "estimate" => self.probing.on_estimate(now, bps(number(1)), Constraint::None),
             "timeout" => self.probing.on_timeout(now),
             "allocate" => self.probing.on_allocation(now, Some(bps(number(1))).filter(|rate| *rate > bps(0))),
             "recover" => self.probing.on_recovered(now),
@@ -179,4 +185,27 @@ fn repeated_initial_probes_last_5_s() {
         }
     }
     assert_eq!(times, [11, 22, 33, 44]);
+}
+
+proptest! {
+    #[test]
+    fn no_cluster_exceeds_the_maximum_rate(
+        events in prop::collection::vec((0_usize..8, 0_u64..60_000, 0_u64..20_000), 0..200),
+    ) {
+        const EVENTS: [&str; 8] = [
+            "start 300 RATE", "estimate RATE", "estimate RATE delay", "allocate RATE", "limited", "free", "recover", "timeout",
+        ];
+        let (mut bench, mut max) = (Bench::new("periodic"), 5_000_000);
+        for (event, ms, rate) in events {
+            bench.now = Timestamp::from_nanos(ms * 1_000_000);
+            if event == 0 {
+                max = rate;
+            }
+            let rates = bench.on(&EVENTS[event].replace("RATE", &rate.to_string()));
+            prop_assert!(rates.iter().all(|found| (1..=max).contains(found)), "{:?} of {}", rates, max);
+            // No deadline may be due after a timeout: it would stay due for ever.
+            let next = bench.probing.next_timeout().filter(|_| EVENTS[event] == "timeout");
+            prop_assert!(next.is_none_or(|due| due > bench.probing.clock.0));
+        }
+    }
 }

@@ -264,6 +264,9 @@ fn errors_of_several_videos_name_line_and_fix() {
     insta::assert_snapshot!(several("id = \"audio\""), @r#"s.toml:12: flow "call": video "audio": id: this is the id of the audio stream: choose another"#);
     insta::assert_snapshot!(several("id = \"a b\""), @r#"s.toml:12: flow "call": video "a b": id: "a b" cannot be an id: use letters, digits, - and _"#);
     insta::assert_snapshot!(several("skip-after = \"0 s\""), @r#"s.toml:13: flow "call": video 2: skip-after: must be above 0 s, found "0 s", or "never""#);
+    insta::assert_snapshot!(several("discard-after = \"nevr\""), @r#"s.toml:13: flow "call": video 2: discard-after: "nevr" is not a duration: write a number and a unit, such as "50 ms""#);
+    insta::assert_snapshot!(several("pauses = [[\"2 s\", \"1 s\"]]"), @r#"s.toml:12: flow "call": video "video-2": pauses: a pause must end after it starts, found 2 s to 1 s"#);
+    insta::assert_snapshot!(complaint("video = [\"perfect\", \"fixed\"]"), @r#"s.toml:10: flow "call": video 2: rate is missing: add rate = "5 Mbit/s""#);
     insta::assert_snapshot!(complaint("video = []"), @r#"s.toml:10: flow "call": video: the list is empty: add a video, or remove the key"#);
     let many = format!("video = [{}]", vec!["\"perfect\""; 17].join(", "));
     insta::assert_snapshot!(complaint(&many), @r#"s.toml:10: flow "call": video: at most 16 fit into a flow, found 17"#);
@@ -276,6 +279,7 @@ fn errors_of_media_name_line_and_fix() {
         "s.toml:10: flow \"call\": controller: unknown name \"fixd\": did you mean \"fixed\"? use one of ";
     assert_eq!(complaint("controller = \"fixd\""), fixd.to_owned() + &known);
     insta::assert_snapshot!(complaint("feedback = \"rfc888\""), @r#"s.toml:10: flow "call": feedback: unknown name "rfc888": did you mean "rfc8888"? use one of transport-wide, rfc8888, scream-draft, nada, remb, reports"#);
+    insta::assert_snapshot!(complaint("start = \"1 s\"\nstrat-rate = \"1 Mbit/s\""), @r#"s.toml:11: flow "call": unknown key "strat-rate": did you mean "start-rate"?"#);
     insta::assert_snapshot!(complaint("start-rate = \"3 Mbit/s\""), @r#"s.toml:10: flow "call": start-rate must be between min-rate, 30 kbit/s, and max-rate, 1.56912 Mbit/s, found 3 Mbit/s"#);
     insta::assert_snapshot!(complaint("min-rate = \"3 Mbit/s\"\nmax-rate = \"2 Mbit/s\""), @r#"s.toml:11: flow "call": min-rate must be above 0 bit/s and at most max-rate, 2 Mbit/s, found 3 Mbit/s"#);
     insta::assert_snapshot!(complaint("video = \"perfekt\""), @r#"s.toml:10: flow "call": video: unknown name "perfekt": did you mean "perfect"? use one of fixed, perfect, recorded, statistical, trace, hybrid"#);
@@ -293,8 +297,10 @@ fn errors_of_media_name_line_and_fix() {
     insta::assert_snapshot!(complaint("video = { model = \"trace\", skip-frames = 3600 }"), @r#"s.toml:10: flow "call": video: invalid ladder of traces: it has only skipped frames"#);
     insta::assert_snapshot!(complaint("video = { model = \"perfect\", key-frames = 6 }"), @r#"s.toml:10: flow "call": video: key-frames: expected a table, such as { key = value }, found 6"#);
     insta::assert_snapshot!(complaint("video = { model = \"perfect\", key-frames = { size = 0.5 } }"), @r#"s.toml:10: flow "call": video: key-frames: size: must be 1 to 1000, found 0.5: try 4"#);
+    insta::assert_snapshot!(complaint("audio = 20"), @r#"s.toml:10: flow "call": audio: expected a rate with its unit, such as "5 Mbit/s", found 20"#);
     insta::assert_snapshot!(complaint("audio = { packet-time = \"2 s\" }"), @r#"s.toml:10: flow "call": audio: packet-time: must be 1 ms to 1 s, found "2 s": the default is "20 ms""#);
     insta::assert_snapshot!(complaint("max-payload = \"66 kB\""), @r#"s.toml:10: flow "call": max-payload: must be 1 B to 65000 B, found "66 kB": the default is "1200 B""#);
+    insta::assert_snapshot!(complaint("pauses = \"40 s\""), @r#"s.toml:10: flow "call": pauses: expected a list, found "40 s""#);
     insta::assert_snapshot!(complaint("pauses = [[\"40 s\"]]"), @r#"s.toml:10: flow "call": pauses 1: expected a pair of values in brackets, found 1"#);
     insta::assert_snapshot!(complaint("pauses = [[\"40 s\", \"60 s\"], [\"50 s\", \"70 s\"]]"), @r#"s.toml:10: flow "call": pauses: sort and join them: one starts at 50 s, the one before ends at 60 s"#);
     insta::assert_snapshot!(complaint("pauses = [[\"40 s\", \"30 s\"]]"), @r#"s.toml:10: flow "call": pauses: a pause must end after it starts, found 40 s to 30 s"#);
@@ -327,6 +333,7 @@ fn a_controller_with_constants_has_four_forms() {
 #[test]
 fn errors_of_constants_name_line_and_fix() {
     let table = |keys: &str| complaint(&format!("controller = {{ algorithm = \"nada\", {keys} }}"));
+    insta::assert_snapshot!(table("kapa = 0.4"), @r#"s.toml:10: flow "call": controller: nada has no constant "kapa": did you mean "kappa"?"#);
     insta::assert_snapshot!(table("kappa = 40"), @r#"s.toml:10: flow "call": controller: kappa must be 0.02 to 2, found 40"#);
     insta::assert_snapshot!(table("kappa = \"0.4\""), @r#"s.toml:10: flow "call": controller: kappa: expected a number, found "0.4""#);
     insta::assert_snapshot!(table("tau = \"4 s\""), @r#"s.toml:10: flow "call": controller: tau must be 100 to 2000 ms, found 4000"#);

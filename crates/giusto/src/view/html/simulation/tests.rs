@@ -247,7 +247,11 @@ fn a_headline_names_failed_expectations_first() {
         report(&record).headline
     };
     let plain = of(Vec::new());
-    assert!(plain.starts_with("camera received 3") && plain.contains("of narrow; its queue"), "{plain}");
+    assert!(
+        plain.starts_with("camera received 3")
+            && plain.contains("utilisation of narrow; its queueing delay was"),
+        "{plain}"
+    );
     assert_eq!(of(vec![check(true, Some(80.0)), check(true, Some(80.0))]), plain);
     insta::assert_snapshot!(of(vec![check(false, Some(123.4))]), @"1 of 1 expectation failed: delay of camera is 123 ms, expected at most 100 ms.");
     insta::assert_snapshot!(of(vec![check(true, Some(80.0)), check(false, Some(123.4)), check(false, None)]), @"2 of 3 expectations failed, the first: delay of camera is 123 ms, expected at most 100 ms.");
@@ -323,6 +327,15 @@ fn bounds_and_values_are_written_alike() {
     assert_eq!(row(0.0, "0 to 3", "frames"), pair("0", "0 to 3 frames"));
     assert_eq!(row(0.98, "0.82 to 1", "ratio"), pair("0.9800", "0.82 to 1"));
     assert_eq!(row(20.0, "at most 1 s", "ms"), pair("20.0 ms", "at most 1 s"));
+}
+
+#[test]
+fn a_wide_table_does_not_widen_the_page() {
+    // Hidden words are positioned against the nearest box that is positioned itself: it must be the one that scrolls.
+    let style = include_str!("../page.css");
+    let rule = |name: &str| style.lines().find(|line| line.starts_with(name)).unwrap();
+    assert!(rule(".hidden {").contains("position: absolute"));
+    assert!(rule(".scroll {").contains("position: relative"));
 }
 
 #[test]

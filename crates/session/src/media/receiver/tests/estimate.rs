@@ -35,7 +35,7 @@ fn estimates_are_reported_up_to_their_maximum() {
     let mut receiver = receiver(FeedbackKind::ReceiverEstimate);
     receiver.config.max_estimate = Some(max);
     let mut highest = DataRate::ZERO;
-    // The others are sent before this one, as far as the 64 s tell: they count from the next one on.
+    // Send times wrap at 64 s, so the packets below seem to be sent before this one: the measurement begins again with them.
     Sent { send_time: Some(at(64_000)), ..Sent::numbered(7, 65_535, false) }.arrive(&mut receiver, at(0));
     // 1028 bytes every 10 ms, then every 50 ms: 822.4 and 164.5 kbit/s.
     for step in 0..600_u16 {

@@ -6,7 +6,94 @@ use proptest::prelude::*;
 
 use super::{congestion::reports, *};
 
+#[derive(Debug, Clone)]
+enum Operation {
+    /// Arbitrary bytes.
+    Noise(Vec<u8>),
+    /// A packet, truncated to this length.
+    Media(Sent, usize),
+    Rtcp(Packet),
+    Timeout,
+    Drain,
+    /// The local clock makes this step, forwards or backwards.
+    Time(i64),
+}
+
+fn operation() -> impl Strategy<Value = Operation> {
+    type Fields = (u32, u16, u32, u16, u64, u8, usize);
+    let media = |(ssrc, sequence, timestamp, transport, send_time, payload_type, cut): Fields| {
+        let marker = sequence % 5 == 4;
+        let header = RtpHeader { marker, payload_type, sequence, timestamp, ssrc, extension: None };
+        let send_time = Some(Timestamp::from_nanos(send_time));
+        Operation::Media(Sent { header, transport: Some(transport), send_time }, cut)
+    };
+    let any_media =
+        (0_u32..4, any::<u16>(), any::<u32>(), any::<u16>(), any::<u64>(), 96_u8..99, 0_usize..80);
+    let near = (0_u32..2, 0_u16..60, 0_u32..12, 0_u16..60, 0_u64..1_000_000_000, Just(96_u8), Just(80_usize));
+    let report = (0_u32..4, any::<u64>(), any::<u32>()).prop_map(|(ssrc, time, rtp_timestamp)| {
+        let time = NtpTimestamp::from_bits(time);
+        Packet::SenderReport(SenderReport { ssrc, time, rtp_timestamp, ..SenderReport::default() })
+    });
+    let bye = (0_u32..4).prop_map(|ssrc| Packet::Bye(Bye { sources: vec![ssrc], reason: None }));
+    let step = prop_oneof![-10_000_000_i64..100_000_000, -10_000_000_000_i64..10_000_000_000, any::<i64>()];
+    prop_oneof![
+        1 => prop::collection::vec(any::<u8>(), 0..60).prop_map(Operation::Noise),
+        4 => any_media.prop_map(media),
+        8 => near.prop_map(media),
+        2 => prop_oneof![report, bye].prop_map(Operation::Rtcp),
+        1 => Just(Operation::Timeout),
+        3 => Just(Operation::Drain),
+        4 => step.prop_map(Operation::Time),
+    ]
+}
+
+fn kind() -> impl Strategy<Value = FeedbackKind> {
+    prop::sample::select(vec![
+        FeedbackKind::TransportWide,
+        FeedbackKind::CongestionControl,
+        FeedbackKind::ScreamDraft,
+        FeedbackKind::Nada,
+        FeedbackKind::ReceiverEstimate,
+        FeedbackKind::ReceiverReports,
+    ])
+}
+
 proptest! {
+    #[test]
+    fn any_input_is_safe_and_the_output_ends(
+        kind in kind(), operations in prop::collection::vec(operation(), 0..200),
+    ) {
+        let mut config = MediaReceiverConfig::new(1, &"ü".repeat(200), kind);
+        config.payloads = vec![PayloadFormat::video(96), PayloadFormat::audio(97, 48_000), PayloadFormat::padding(98)];
+        let mut receiver = MediaReceiver::new(config).unwrap();
+        let (mut now, mut fed) = (0_u64, 0);
+        for operation in operations {
+            let time = Timestamp::from_nanos(now);
+            match operation {
+                Operation::Noise(bytes) => {
+                    fed += 1;
+                    receiver.handle_rtp(time, &bytes, &Payload::default(), Ecn::Ce);
+                }
+                Operation::Media(sent, cut) => {
+                    fed += 1;
+                    let mut head = sent.head();
+                    head.truncate(cut);
+                    receiver.handle_rtp(time, &head, &Payload::zeros(DataSize::from_bytes(900)), Ecn::Ect1);
+                }
+                Operation::Rtcp(packet) => receiver.handle_rtcp(time, &packet),
+                Operation::Timeout => receiver.handle_timeout(time),
+                Operation::Drain => {
+                    let latest = receiver.now.max(time);
+                    drain(&mut receiver, if latest == Timestamp::MAX { continue } else { latest });
+                }
+                // At the latest representable times there is no later deadline.
+                Operation::Time(step) => now = now.saturating_add_signed(step).min(u64::MAX / 2),
+            }
+        }
+        let counted: u64 = receiver.sources().map(|one| one.packets + one.duplicates).sum();
+        prop_assert!(counted <= fed, "{} of {}", counted, fed);
+    }
+
     /// A sender's packets, lost, duplicated and reordered: the feedback reports what arrived.
     #[test]
     fn feedback_reports_exactly_the_received_packets(

@@ -39,6 +39,15 @@ fn losing_syns() -> impl FnMut(u64, &Segment) -> Fate {
 }
 
 #[test]
+fn the_initial_window_has_ten_segments_and_doubles() {
+    let mut network = Network::new(Path::free(ms(100))).logged().with(&plain(), Application::Unlimited);
+    network.run(at(0.25));
+    let data = network.data();
+    let sent_at = |time: f64| data.iter().filter(|sent| sent.time == at(time)).count();
+    assert_eq!((sent_at(0.0), sent_at(0.1), sent_at(0.2), data.len()), (0, 10, 20, 30));
+}
+
+#[test]
 fn syn_timeouts_back_off_and_shrink_the_initial_window() {
     let forward_loss = Network::new(Path::free(ms(100))).forward(losing_syns());
     let backward_loss = Network::new(Path::free(ms(100))).backward(losing_syns());

@@ -108,6 +108,33 @@ fn noise_and_delayed_acks_do_not_end_slow_start() {
 }
 
 #[test]
+fn slow_start_resumes_after_a_temporary_rtt_rise() {
+    // An RTT increase of 20 ms, temporary or permanent.
+    let windows = |until: f64, hystart| {
+        let receive_window = DataSize::from_bytes(1 << 30);
+        let settings = Settings { slow_start_limit: Some(8), receive_window, ..settings(hystart, true) };
+        let late = move |_, segment: &Segment| {
+            if sent_between(segment, 0.22, until) { Fate::Delayed(ms(20)) } else { Fate::Delivered }
+        };
+        let network = Network::new(Path::free(ms(50))).backward(late);
+        let mut network = network.with(&settings, Application::Unlimited);
+        [0.45, 0.5, 0.55, 0.6, 0.65].map(|time| {
+            network.run(at(time));
+            let stats = network.sender().stats();
+            (stats.window / SEGMENT, stats.threshold.is_some())
+        })
+    };
+    let (passing, lasting, plain) = (windows(0.3, true), windows(10.0, true), windows(10.0, false));
+    assert!(passing.iter().all(|&(_, is_over)| !is_over));
+    let growth = passing[4].0 as f64 / passing[2].0 as f64;
+    assert!((3.5..4.5).contains(&growth), "growth {growth} in two RTTs");
+    assert!(passing[0].0 < windows(0.3, false)[0].0, "slower during the increase");
+    // Congestion avoidance begins after five rounds of 70 ms from about 0.29 s on.
+    assert!(!lasting[3].1 && lasting[4].1);
+    assert!(lasting[4].0 * 3 < plain[4].0);
+}
+
+#[test]
 fn prr_prevents_timeouts_after_an_overshoot() {
     for algorithm in [Algorithm::Cubic, Algorithm::NewReno] {
         let mut timeouts = [0, 0];
