@@ -9,7 +9,7 @@ export CARGO_PROFILE_DEV_DEBUG ?= 0
 # Python keeps what it has compiled: tests start it some hundred times.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: test test-others test-rust built test-command test-crates python-environment test-python test-gstreamer test-str0m test-pion lint bench deny fuzz docs header reference web site dist test-dist
+.PHONY: test test-others test-rust built test-command test-crates python-environment test-python test-gstreamer test-str0m test-pion lint bench deny fuzz docs reference web site dist test-dist
 
 # Compiled once, then run side by side: most tests wait for a clock. Those of the command are shown while they run, the others when they end.
 test:
@@ -88,14 +88,12 @@ lint: docs
 docs:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps $(TESTED)
 
-# The header of libgiusto; `cargo install cbindgen` provides the program.
-header:
-	cd crates/capi && cbindgen --quiet --config cbindgen.toml --output include/giusto.h .
-
-# Writes what is generated from the program's tables: the references of scenarios, statistics and Python (where its package is installed).
+# Writes what is generated from the source: the references of scenarios, statistics and Python (where its package is installed), and the
+# header of libgiusto.
 reference:
 	GIUSTO_WRITE_REFERENCE=1 $(CARGO) test --quiet -p giusto --features monitor --locked --lib the_reference_is
 	GIUSTO_WRITE_REFERENCE=1 $(CARGO) test --quiet -p giusto --locked --test statistics
+	GIUSTO_WRITE_REFERENCE=1 $(CARGO) test --quiet -p giusto-capi --locked --test c the_header_is
 	$(PYTHON) lab/scenarios.py
 	! $(PYTHON) -c 'import giusto' 2> /dev/null || $(PYTHON) lab/python_reference.py > docs/reference/python.md
 

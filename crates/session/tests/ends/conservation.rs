@@ -187,6 +187,12 @@ fn run(format: Format, fates: &[Fate]) -> Result<(), TestCaseError> {
     Ok(())
 }
 
+#[test]
+fn a_stream_that_ends_just_before_it_would_be_idle_has_the_figures_of_its_sender() {
+    let idle = receiver_config().idle_timeout.as_millis();
+    run(Format::Plain, &[Fate::Outage((idle - 217.0) as u16)]).unwrap();
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 192, ..ProptestConfig::default() })]
 

@@ -340,6 +340,7 @@ impl Receiver {
             self.counters.forged += u64::from(!moves);
             return;
         };
+        stream.last_heard = stream.last_heard.max(now);
         // If the path reorders, missing datagrams may still arrive; the sender asks again.
         let asked = *stream.finish_asked.get_or_insert(now);
         if stream.meter().sequence().received() < figures.packets && now - asked < OVERTAKEN {
