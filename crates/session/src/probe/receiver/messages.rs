@@ -340,8 +340,8 @@ impl Receiver {
             self.counters.forged += u64::from(!moves);
             return;
         };
+        // If the path reorders, missing datagrams may still arrive; the sender asks again. Until then the stream is not idle.
         stream.last_heard = stream.last_heard.max(now);
-        // If the path reorders, missing datagrams may still arrive; the sender asks again.
         let asked = *stream.finish_asked.get_or_insert(now);
         if stream.meter().sequence().received() < figures.packets && now - asked < OVERTAKEN {
             return;
