@@ -17,6 +17,9 @@ use crate::{
     },
 };
 
+/// Frames that a browser encodes at least, however busy the machine.
+const ENCODED: u64 = 5;
+
 /// The record of a call, of four seconds if nothing else is said, with a browser at `/?auto` and this query; `None` without a browser.
 fn called(test: &str, folder: &Folder, query: &str, flags: &[&str]) -> Option<Value> {
     let time: &[&str] = if flags.contains(&"-t") { &[] } else { &["-t", "4"] };
@@ -58,7 +61,7 @@ fn chromium_sends_video_and_audio_that_are_saved_in_sync() {
     // The camera of Chromium has 20 frames a second, and its microphone a packet in 20 ms. The page counts until after the end; a
     // busy machine may cut that short.
     let (frames, sent) = (count(&video["frames"]), count(&record["browser"]["frames_sent"]));
-    assert!(frames >= 20 && frames <= sent + 20 && frames + 40 >= sent, "{frames} of {sent}");
+    assert!(frames >= ENCODED && frames <= sent + 20 && frames + 40 >= sent, "{frames} of {sent}");
     assert!((70..=210).contains(&count(&audio["frames"])), "{audio}");
     let flow = &record["flows"][0];
     assert_eq!((&flow["id"], &flow["from"]), (&"call:reverse".into(), &"browser".into()));
@@ -97,7 +100,7 @@ fn firefox_sends_av1_that_is_saved() {
         let Some(record) = firefox_sends(TEST, &folder, "av1", "") else { return };
         let (video, audio) = (stream(&record, "video"), stream(&record, "audio"));
         assert_eq!((&video["codec"], &audio["codec"]), (&"av1".into(), &"opus".into()));
-        assert_saved(&record, &folder.path("camera.webm"), "av1", video, 13);
+        assert_saved(&record, &folder.path("camera.webm"), "av1", video);
     });
 }
 
@@ -110,20 +113,20 @@ fn firefox_sends_several_encodings_and_audio() {
         let streams = record["incoming"]["streams"].as_array().unwrap();
         for rid in ["mid", "high"] {
             let named = streams.iter().find(|stream| stream["rid"] == rid);
-            assert!(named.is_some_and(|stream| count(&stream["frames"]) >= 10), "{rid}: {record}");
+            assert!(named.is_some_and(|stream| count(&stream["frames"]) >= ENCODED), "{rid}: {record}");
         }
         let saved = &record["call"]["saved"];
-        assert!(count(&saved["frames"]) >= 10 && saved["damaged_frames"] == 0, "{saved}");
+        assert!(count(&saved["frames"]) >= ENCODED && saved["damaged_frames"] == 0, "{saved}");
         assert!((50..=270).contains(&count(&stream(&record, "audio")["frames"])), "{record}");
         decodes(&folder.path("camera.webm"));
     });
 }
 
-/// All frames of a stream, of which there are at least `least`, are in the file, and can be decoded.
-fn assert_saved(record: &Value, file: &Path, codec: &str, video: &Value, least: u64) {
+/// All frames of a stream are in the file, and can be decoded.
+fn assert_saved(record: &Value, file: &Path, codec: &str, video: &Value) {
     assert_eq!(video["codec"], codec, "{video}");
     let frames = count(&record["call"]["saved"]["frames"]);
-    assert!((least..=400).contains(&frames) && frames == count(&video["frames"]), "{record}");
+    assert!((ENCODED..=400).contains(&frames) && frames == count(&video["frames"]), "{record}");
     let Some(read) = probed(file, "v", "stream=codec_name,nb_read_packets") else { return };
     assert_eq!(read, [format!("{codec},{frames}")]);
     decodes(file);
@@ -161,7 +164,7 @@ fn chromium_sends_h264_for_a_file_of_h264() {
     let (folder, test) = (Folder::with(""), "chromium_sends_h264_for_a_file_of_h264");
     let flags = ["--reverse", "--save", "camera.h264"];
     let Some(record) = called(test, &folder, "&test", &flags) else { return };
-    assert_saved(&record, &folder.path("camera.h264"), "h264", stream(&record, "video"), 20);
+    assert_saved(&record, &folder.path("camera.h264"), "h264", stream(&record, "video"));
 }
 
 #[test]
@@ -176,7 +179,7 @@ fn chromium_sends_vp9_at_the_rate_that_is_allowed() {
     let rate = count(&video["rate_bps"]);
     assert!((50_000..550_000).contains(&rate), "{video}");
     let frames = count(&record["call"]["saved"]["frames"]);
-    assert!(frames >= 10, "{record}");
+    assert!(frames >= ENCODED, "{record}");
     let entries = "stream=codec_name,width,height,nb_read_packets";
     let Some(read) = probed(&folder.path("camera.webm"), "v", entries) else { return };
     // Chromium makes the picture of 640 x 360 smaller where the rate does not suffice.
@@ -202,7 +205,7 @@ fn chromium_sends_layers_of_av1_that_are_saved() {
         assert!(targets.iter().all(|target| target["broken_frames"] == 0), "{video}");
     }
     assert_eq!(record["call"]["saved"]["damaged_frames"], 0, "{record}");
-    assert_saved(&record, &folder.path("camera.ivf"), "av1", video, 10);
+    assert_saved(&record, &folder.path("camera.ivf"), "av1", video);
 }
 
 #[test]
@@ -224,14 +227,14 @@ fn chromium_sends_several_encodings_of_which_the_best_is_saved() {
     let width = |stream: &Value| count(&stream["dimensions"][0]);
     assert!(width(mid) < width(high) && width(high) <= 640, "{mid} {high}");
     for stream in [mid, high] {
-        assert!(count(&stream["frames"]) >= 10 && count(&stream["rate_bps"]) > 5_000, "{stream}");
+        assert!(count(&stream["frames"]) >= ENCODED && count(&stream["rate_bps"]) > 5_000, "{stream}");
     }
     for (place, name) in ["video mid", "video high"].iter().enumerate() {
         assert_eq!(record["flows"][0]["streams"][place]["id"], *name);
     }
     let saved = &record["call"]["saved"];
     let frames = count(&saved["frames"]);
-    assert!(frames >= 20 && frames <= count(&mid["frames"]) + count(&high["frames"]), "{saved}");
+    assert!(frames >= ENCODED && frames <= count(&mid["frames"]) + count(&high["frames"]), "{saved}");
     assert_eq!(saved["damaged_frames"], 0, "{saved}");
     let Some(read) = probed(&folder.path("camera.webm"), "v", "frame=width") else { return };
     // The larger pictures are taken wherever there are any.
@@ -282,7 +285,7 @@ fn both_ends_send_video_and_speech() {
     let (sent, decoded) =
         (count(&record["connection"]["frames"]), count(&record["browser"]["frames_decoded"]));
     assert!(decoded >= 10 && decoded <= sent, "{decoded} of {sent}");
-    assert!(count(&stream(&record, "video")["frames"]) >= 20);
+    assert!(count(&stream(&record, "video")["frames"]) >= ENCODED);
     assert!(count(&stream(&record, "audio")["frames"]) >= 70);
     // Chromium sends its first key frame before it has nominated its address.
     assert_eq!(record["call"]["saved"]["damaged_frames"], 0);

@@ -163,20 +163,18 @@ impl Routed {
 
     /// Has the router hide our address behind its own; false where `nft` is not installed.
     pub(crate) fn masquerade(&self, test: &str) -> bool {
-        let rules = "add table ip n\nadd chain ip n post { type nat hook postrouting priority 100; }
-            add rule ip n post oifname outer masquerade";
-        match self.router.enter("nft").arg(rules).output() {
-            Ok(output) if output.status.success() => {
-                // The far end knows nothing of our network.
-                self.far.run("ip route del default");
-                true
-            }
-            Ok(output) => panic!("nft: {}", String::from_utf8_lossy(&output.stderr)),
-            Err(error) => {
-                skip(test, &format!("cannot run nft: {error}"));
-                false
-            }
+        if let Err(why) = nft("list tables") {
+            skip(test, &why);
+            return false;
         }
+        self.router.run(
+            "nft add table ip n
+            nft add chain ip n post { type nat hook postrouting priority 100; }
+            nft add rule ip n post oifname outer masquerade",
+        );
+        // The far end knows nothing of our network.
+        self.far.run("ip route del default");
+        true
     }
 }
 
