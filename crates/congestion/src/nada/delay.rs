@@ -7,6 +7,30 @@ use giusto_units::{TimeDelta, Timestamp};
 /// The memory of the base delay is divided into so many periods, as in LEDBAT (RFC 6817 §3.4.2: one minute each).
 const PERIODS: i64 = 20;
 
+/// An increase of the delay from one packet to the next of at least so much may be a jump of a clock. This rule is ours.
+const STEP: TimeDelta = TimeDelta::from_millis(500);
+
+/// An increase from one packet to the next: the path stood still, or a clock jumped, as when the sender's machine sleeps.
+#[derive(Debug, Clone, Copy)]
+struct Step {
+    at: Timestamp,
+    size: TimeDelta,
+    /// The delay after it.
+    delay: TimeDelta,
+}
+
+impl Step {
+    /// A queue shortens: by a quarter at least while the sender yields.
+    fn is_queue(&self, delay: TimeDelta) -> bool {
+        delay < self.delay - self.size / 4
+    }
+
+    /// What was sent meanwhile has passed, and so has what was sent until the sender knew: a queue would be shorter.
+    fn has_lasted(&self, now: Timestamp) -> bool {
+        now.saturating_since(self.at) >= self.size * 2 + TimeDelta::from_seconds(2)
+    }
+}
+
 /// Queueing delay: the one-way delay above the minimum of a long time, then the minimum of the latest samples.
 #[derive(Debug, Clone)]
 pub(super) struct QueueingDelay {
@@ -20,6 +44,9 @@ pub(super) struct QueueingDelay {
     base: TimeDelta,
     /// The latest samples of the queueing delay.
     recent: VecDeque<TimeDelta>,
+    /// The latest one-way delay.
+    latest: Option<TimeDelta>,
+    step: Option<Step>,
 }
 
 impl QueueingDelay {
@@ -32,11 +59,24 @@ impl QueueingDelay {
             since: Timestamp::ZERO,
             base: TimeDelta::ZERO,
             recent: VecDeque::new(),
+            latest: None,
+            step: None,
         }
     }
 
-    /// Handles the one-way delay of a packet that arrives at `now`. The clocks may differ by a constant.
+    /// Handles the one-way delay of a packet that arrives at `now`. The clocks may differ by a constant, which may change.
     pub(super) fn on_delay(&mut self, now: Timestamp, delay: TimeDelta) {
+        let rise = self.latest.replace(delay).map_or(TimeDelta::ZERO, |latest| delay - latest);
+        match self.step {
+            Some(step) if step.is_queue(delay) => self.step = None,
+            Some(step) if step.has_lasted(now) => {
+                self.step = None;
+                self.minima.clear();
+                self.recent.clear();
+            }
+            None if rise >= STEP => self.step = Some(Step { at: now, size: rise, delay }),
+            _ => {}
+        }
         match self.minima.back_mut() {
             Some(minimum) if now.saturating_since(self.since) < self.period => *minimum = delay.min(*minimum),
             _ => {
@@ -92,6 +132,32 @@ mod tests {
         assert_eq!(delay.filtered(), Some(ms(30)));
         delay.on_delay(at(0.4), ms(-465));
         assert_eq!(delay.filtered(), Some(ms(5)));
+    }
+
+    /// The signal 12 s after the delay has risen by 5 s and falls by `falling` each second, of which `then` remains.
+    fn after_a_step(falling: i64, then: i64) -> TimeDelta {
+        let mut delay = QueueingDelay::new(TimeDelta::from_seconds(1200), 15);
+        for packet in 0..1000 {
+            delay.on_delay(at(f64::from(packet) * 0.02), ms(-400));
+        }
+        for packet in 0..700 {
+            let above = (5000 - falling * i64::from(packet) / 50).max(then);
+            delay.on_delay(at(20.0 + f64::from(packet) * 0.02), ms(above - 400));
+            assert!(
+                !(15..590).contains(&packet) || delay.filtered() >= Some(ms(then)),
+                "{packet}: {delay:?}"
+            );
+        }
+        delay.filtered().unwrap()
+    }
+
+    #[test]
+    fn a_step_that_stays_is_a_clock_and_one_that_falls_a_queue() {
+        assert_eq!(after_a_step(0, 0), ms(0));
+        // A quarter in twelve seconds is enough.
+        assert_eq!(after_a_step(100, 3900), ms(0));
+        assert_eq!(after_a_step(110, 3700), ms(3700));
+        assert_eq!(after_a_step(1000, 80), ms(80));
     }
 
     #[test]

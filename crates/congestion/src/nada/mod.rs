@@ -23,7 +23,7 @@
 //! | question | the RFC | here |
 //! |---|---|---|
 //! | memory of the base delay | "tens of minutes" (§5.1.1) | 20 minutes: a longer route is taken for a queue until then, unless the host reports the change |
-//! | clocks that jump | – | a packet whose queueing delay would be above its RTT begins a new base delay, as in SCReAM here; without the RTT (reports of the receiver) a jump ahead is taken for a queue |
+//! | clocks that jump | – | a packet whose queueing delay would be above its RTT begins a new base delay, as in SCReAM here; without the RTT (reports of the receiver) so does a delay that rises by D ≥ 500 ms from one packet to the next and does not fall by D / 4 within 2 D + 2 s |
 //! | rate at the start | `RMIN` (§4.3) | [`Limits::start`](crate::Limits), as for all controllers |
 //! | step of the smoothing of loss and mark ratios | "on receiving a media packet" in the outline (§4.2), equation 10 without a step | each packet; [`RatioSmoothing`] |
 //! | delay samples that decide the mode | `d_fwd`: filtered in Table 1, raw in the outline of §4.2 and in the authors' simulator | filtered, since equation 3 allows for the delay of the filter; [`DelaySamples`] |

@@ -161,3 +161,18 @@ fn clock_drift_has_little_effect() {
         }
     }
 }
+
+/// While the sender's machine sleeps, its clock stands still: that of the receiver is ahead by five seconds then.
+#[test]
+fn a_call_goes_on_after_its_sender_has_slept() {
+    let awake: fn(_) -> _ = |now: Timestamp| now + TimeDelta::from_seconds(100);
+    let slept = |now: Timestamp| now + TimeDelta::from_seconds(if now < at(60) { 100 } else { 105 });
+    for kind in Algorithm::all() {
+        let mbps = [awake, slept].map(|clock| {
+            let mut call = call(kind, clock);
+            part(&mut call, at(100));
+            part(&mut call, at(120)).mbps
+        });
+        assert!(mbps[1] > 0.7 * mbps[0], "{kind}: {mbps:?} Mbit/s");
+    }
+}
