@@ -10,7 +10,7 @@ const PERIODS: i64 = 20;
 /// An increase of the delay from one packet to the next of at least so much may be a jump of a clock. This rule is ours.
 const STEP: TimeDelta = TimeDelta::from_millis(500);
 
-/// An increase from one packet to the next: the path stood still, or a clock jumped, as when the sender's machine sleeps.
+/// An increase from one packet to the next: the path paused, or a clock jumped, as after the sender's machine has slept.
 #[derive(Debug, Clone, Copy)]
 struct Step {
     at: Timestamp,
@@ -20,12 +20,12 @@ struct Step {
 }
 
 impl Step {
-    /// A queue shortens: by a quarter at least while the sender yields.
+    /// A queue becomes shorter, by a quarter at least, because the sender slows down.
     fn is_queue(&self, delay: TimeDelta) -> bool {
         delay < self.delay - self.size / 4
     }
 
-    /// What was sent meanwhile has passed, and so has what was sent until the sender knew: a queue would be shorter.
+    /// Packets sent during the pause and before the sender slowed down have arrived: a queue would be shorter by now.
     fn has_lasted(&self, now: Timestamp) -> bool {
         now.saturating_since(self.at) >= self.size * 2 + TimeDelta::from_seconds(2)
     }

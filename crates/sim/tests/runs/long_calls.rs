@@ -57,9 +57,9 @@ fn fast(now: Timestamp) -> Timestamp {
     Timestamp::from_nanos(u64::try_from(nanos).unwrap())
 }
 
-/// A day in which one minute of video follows every 59 minutes of audio alone. Sequence numbers wrap about 8 times, those of the audio
-/// 6 times; RTP timestamps after 13 h; the clock of the feedback after 18 h (RFC 8888) or 13 h (the draft's), which is 10 h earlier on
-/// the receiver's clock.
+/// A day in which one minute of video follows every 59 minutes of audio alone. Sequence numbers of the audio wrap six times, those of all
+/// packets at least as often; RTP timestamps after 13 h; the clock of the feedback after 18 h (RFC 8888) or 13 h (the draft's), which is
+/// 10 h earlier on the receiver's clock.
 fn a_day(kind: &str, worst_queue_ms: f64) {
     let mut call = call(algorithm(kind), fast);
     let mut settled: Vec<f64> = Vec::new();
