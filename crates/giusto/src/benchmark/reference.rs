@@ -110,13 +110,50 @@ impl Reference {
     }
 }
 
-/// Runs a drawn scenario under a reference: its best setting. `None` if `watch` ended it.
+/// Runs a drawn scenario under each of these references, with its best setting. What several would run is run once. `None` if `watch` ended
+/// it.
 pub(super) fn simulate(
     drawn: &Drawn,
-    reference: Reference,
-    watch: impl FnMut(Timestamp) -> ControlFlow<()>,
+    references: &[Reference],
+    mut watch: impl FnMut(Timestamp) -> ControlFlow<()>,
+) -> Option<Vec<Figures>> {
+    let shares = shares(&drawn.scenario(*ALGORITHM).ok()?);
+    let mut ended: Vec<(Plan, Figures)> = Vec::new();
+    let mut of = |plan| {
+        if let Some((_, figures)) = ended.iter().find(|(own, _)| *own == plan) {
+            return Some(figures.clone());
+        }
+        let figures = run(drawn, &shares, plan, &mut watch)?;
+        ended.push((plan, figures.clone()));
+        Some(figures)
+    };
+    references.iter().map(|own| best(&own.plans(drawn), &mut of).map(|(figures, _)| figures)).collect()
+}
+
+fn shares(scenario: &Scenario) -> Vec<(String, Arc<Known>)> {
+    let bits = sendable(scenario, STEP).into_iter();
+    bits.map(|(flow, bits)| (flow, Arc::new(Known::new(&bits)))).collect()
+}
+
+fn run(
+    drawn: &Drawn,
+    shares: &[(String, Arc<Known>)],
+    plan: Plan,
+    watch: &mut impl FnMut(Timestamp) -> ControlFlow<()>,
 ) -> Option<Figures> {
-    Replayed::new(drawn, reference, watch).map(|best| best.figures)
+    simulate_with(drawn, *ALGORITHM, &mut Told { shares, plan }, watch)
+}
+
+/// The plan with the highest utility, the first of equal ones. `None` if one of them was ended.
+fn best(plans: &[Plan], mut of: impl FnMut(Plan) -> Option<Figures>) -> Option<(Figures, Plan)> {
+    let mut best: Option<(Figures, Plan)> = None;
+    for plan in plans {
+        let figures = of(*plan)?;
+        if best.as_ref().is_none_or(|(best, _)| figures.utility.total > best.utility.total) {
+            best = Some((figures, *plan));
+        }
+    }
+    best
 }
 
 /// A reference in a drawn scenario with the setting that counts there, to be run once more.
@@ -139,18 +176,8 @@ impl Replayed {
         mut watch: impl FnMut(Timestamp) -> ControlFlow<()>,
     ) -> Option<Self> {
         let scenario = drawn.scenario(*ALGORITHM).ok()?;
-        let shares: Vec<(String, Arc<Known>)> = sendable(&scenario, STEP)
-            .into_iter()
-            .map(|(flow, bits)| (flow, Arc::new(Known::new(&bits))))
-            .collect();
-        let mut best: Option<(Figures, Plan)> = None;
-        for plan in reference.plans(drawn) {
-            let figures = simulate_with(drawn, *ALGORITHM, &mut Told { shares: &shares, plan }, &mut watch)?;
-            if best.as_ref().is_none_or(|(best, _)| figures.utility.total > best.utility.total) {
-                best = Some((figures, plan));
-            }
-        }
-        let (figures, plan) = best?;
+        let shares = shares(&scenario);
+        let (figures, plan) = best(&reference.plans(drawn), |plan| run(drawn, &shares, plan, &mut watch))?;
         Some(Self { scenario, figures, reference, shares, plan })
     }
 
@@ -233,7 +260,7 @@ impl Known {
 }
 
 /// How a reference sends.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 enum Plan {
     /// By the share, `late` by this time, or ahead.
     Share { setting: Setting, late: Option<TimeDelta> },

@@ -28,20 +28,11 @@ pub fn run(
     run_with(plan, known, |drawn, controller| simulate(drawn, controller, watch), &is_over, finished)
 }
 
-/// Who is judged in one run.
-#[derive(Clone, Copy)]
+/// Who is judged on one thread.
 enum Judged {
     Controller(Algorithm),
-    Reference(Reference),
-}
-
-impl Judged {
-    fn name(self) -> String {
-        match self {
-            Self::Controller(own) => own.name().to_owned(),
-            Self::Reference(own) => own.name(),
-        }
-    }
+    /// References that share runs.
+    References(Vec<Reference>),
 }
 
 /// Runs a benchmark as [`run()`] does; `simulate` makes each run of a controller, and returns `None` if it was ended early.
@@ -57,29 +48,39 @@ pub fn run_with(
     let finished = Mutex::new(finished);
     let keys: Vec<Key> = plan.keys().collect();
     let of_scenario = |key: Key| {
-        let controllers = plan.controllers.iter().copied().map(Judged::Controller);
-        let all = controllers.chain(plan.references.iter().copied().map(Judged::Reference));
-        let wanted: Vec<Judged> = all.filter(|own| !known.contains_key(&(key.clone(), own.name()))).collect();
+        let is_wanted = |name: &str| !known.contains_key(&(key.clone(), name.to_owned()));
+        let controllers = plan.controllers.iter().copied().filter(|own| is_wanted(own.name()));
+        let references = plan.references.iter().copied().filter(|own| is_wanted(&own.name()));
+        let (rates, bounds): (Vec<_>, Vec<_>) =
+            references.partition(|own| matches!(own, Reference::Fixed(_)));
+        let of_references = std::iter::once(bounds).chain(rates.into_iter().map(|rate| vec![rate]));
+        let of_references = of_references.filter(|own| !own.is_empty()).map(Judged::References);
+        let wanted: Vec<Judged> = controllers.map(Judged::Controller).chain(of_references).collect();
         if wanted.is_empty() || is_over() {
             return Vec::new();
         }
         let Some(drawn) = plan.draw_unless(&key, &is_over) else { return Vec::new() };
         let watch = |_| if is_over() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
-        let row = |&judged: &Judged| {
-            if is_over() {
-                return None;
-            }
-            let figures = match judged {
-                Judged::Controller(own) => simulate(&drawn, own)?,
-                Judged::Reference(own) => reference::simulate(&drawn, own, watch)?,
-            };
-            let row = RunRow::new(&drawn, judged.name(), figures);
+        let row = |name: String, figures: Figures| {
+            let row = RunRow::new(&drawn, name, figures);
             if let Ok(mut finished) = finished.lock() {
                 finished(&row);
             }
-            Some(row)
+            row
         };
-        wanted.par_iter().with_max_len(1).filter_map(row).collect()
+        let rows = |judged: &Judged| {
+            if is_over() {
+                return None;
+            }
+            Some(match judged {
+                Judged::Controller(own) => vec![row(own.name().to_owned(), simulate(&drawn, *own)?)],
+                Judged::References(own) => {
+                    let figures = reference::simulate(&drawn, own, watch)?;
+                    own.iter().zip(figures).map(|(own, figures)| row(own.name(), figures)).collect()
+                }
+            })
+        };
+        wanted.par_iter().with_max_len(1).filter_map(rows).flatten_iter().collect()
     };
     let rows: Vec<Vec<RunRow>> = keys.into_par_iter().with_max_len(1).map(of_scenario).collect();
     let rows = rows.into_iter().flatten().chain(known.into_values()).collect();

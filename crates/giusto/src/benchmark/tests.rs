@@ -275,11 +275,11 @@ fn a_rate_above_the_link_is_judged_by_its_frames() {
 #[test]
 fn the_bounds_are_near_what_a_link_allows_and_above_a_timid_rate() {
     let go = |_| ControlFlow::Continue(());
-    let run = |drawn: &Drawn, own| reference::simulate(drawn, own, go).unwrap();
+    let references = [Reference::Causal, Reference::Oracle, Reference::Fixed(30)];
     for number in [1, 2, 10, 11, 18] {
         let drawn = draw("bounds", number);
-        let [causal, oracle, timid] =
-            [Reference::Causal, Reference::Oracle, Reference::Fixed(30)].map(|own| run(&drawn, own));
+        let all = reference::simulate(&drawn, &references, go).unwrap();
+        let [causal, oracle, timid] = all.try_into().unwrap();
         let family = &drawn.family;
         let of = |figures: &Figures| figures.utility.total;
         let bounds = [0.8, of(&causal), of(&oracle), 1.0];
@@ -294,10 +294,12 @@ fn the_bounds_are_near_what_a_link_allows_and_above_a_timid_rate() {
 #[test]
 fn a_bound_is_run_once_more_with_the_setting_that_counts() {
     let (drawn, go) = (draw("bounds", 2), |_| ControlFlow::Continue(()));
-    for own in [Reference::Causal, Reference::Fixed(30)] {
+    let references = [Reference::Causal, Reference::Fixed(30)];
+    let all = reference::simulate(&drawn, &references, go).unwrap();
+    for (own, figures) in references.into_iter().zip(all) {
         let replayed = Replayed::new(&drawn, own, go).unwrap();
         // Both search: the bound is reproducible.
-        assert_eq!(replayed.figures, reference::simulate(&drawn, own, go).unwrap());
+        assert_eq!(replayed.figures, figures);
         // The run that is shown is the run that is judged.
         let shown = simulate_with(&drawn, *reference::ALGORITHM, &mut replayed.taps(), go).unwrap();
         assert_eq!(shown, replayed.figures);
