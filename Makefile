@@ -59,8 +59,10 @@ test-python: python-environment
 		--config-settings=build-args="--profile dev --features $(FEATURES)" . && \
 	python -m pytest -n 2 --dist loadfile
 
-# GStreamer and str0m are outside the workspace. What they share is compiled once. Cargo would warn of make's job server, which it cannot reach.
-STACKS = --target-dir target/stacks $(STACKS_FLAGS)
+# GStreamer and str0m are outside the workspace. What they share with it is compiled once, with as many units. Cargo would warn of make's job
+# server, which it cannot reach.
+STACKS = --target-dir $(TARGET) $(STACKS_FLAGS)
+test-gstreamer test-str0m: export CARGO_PROFILE_DEV_BUILD_OVERRIDE_CODEGEN_UNITS = 1
 # The GStreamer element needs libgstreamer1.0-dev. Its tests name what else they need.
 GSTREAMER = --manifest-path crates/gstreamer/Cargo.toml
 test-gstreamer:

@@ -51,7 +51,7 @@ const PAYLOAD: usize = 1100;
 const OVERHEAD: usize = 72;
 /// A frame is skipped while the pacer's queue is older.
 const STALE: TimeDelta = TimeDelta::from_millis(200);
-const RUN: Timestamp = Timestamp::from_nanos(60_000_000_000);
+const RUN: TimeDelta = TimeDelta::from_seconds(60);
 
 /// What a call was.
 pub(crate) struct Outcome {
@@ -217,11 +217,11 @@ impl Call {
         }
     }
 
-    fn run(mut self) -> Result<Outcome, Box<dyn Error>> {
+    fn run(mut self, duration: TimeDelta) -> Result<Outcome, Box<dyn Error>> {
         let mut now = Timestamp::ZERO;
         self.sender.handle_timeout(now)?;
         self.receiver.handle_timeout(now)?;
-        while now < RUN {
+        while now < Timestamp::ZERO + duration {
             let index = (now.as_nanos() / 1_000_000_000) as usize;
             while self.seconds.len() <= index {
                 self.seconds.push(Second::default());
@@ -356,14 +356,14 @@ impl Call {
     }
 }
 
-/// Calls for 60 s with the controller `name`, or with str0m's own estimate.
-pub(crate) fn run(name: &str) -> Result<Outcome, Box<dyn Error>> {
-    Call::new(name)?.run()
+/// Calls with the controller `name`, or with str0m's own estimate.
+pub(crate) fn run(name: &str, duration: TimeDelta) -> Result<Outcome, Box<dyn Error>> {
+    Call::new(name)?.run(duration)
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
     let name = std::env::args().nth(1).unwrap_or_else(|| "tempo".to_owned());
-    let outcome = run(&name)?;
+    let outcome = run(&name, RUN)?;
     println!("second  target   received  queue delay  frames");
     println!("        Mbit/s   Mbit/s    ms, highest");
     for (number, second) in outcome.seconds.iter().enumerate() {

@@ -5,7 +5,7 @@ use std::{ops::Range, thread};
 use giusto_congestion::{Algorithm, FeedbackKind};
 use giusto_units::TimeDelta;
 
-use super::{Outcome, run};
+use super::{Outcome, RUN, run};
 
 /// What arrived in these seconds, in Mbit/s.
 fn received(outcome: &Outcome, seconds: Range<usize>) -> f64 {
@@ -23,8 +23,8 @@ fn frames(outcome: &Outcome, seconds: Range<usize>) -> u64 {
 
 #[test]
 fn video_of_str0m_follows_tempo_down_and_up() {
-    let other = thread::spawn(|| run("str0m").unwrap());
-    let tempo = run("tempo").unwrap();
+    let other = thread::spawn(|| run("str0m", RUN).unwrap());
+    let tempo = run("tempo", RUN).unwrap();
     let own = other.join().unwrap();
     let ms = TimeDelta::from_millis;
 
@@ -60,7 +60,7 @@ fn video_of_str0m_follows_tempo_down_and_up() {
 #[test]
 fn each_controller_that_reads_transport_feedback_carries_video() {
     for algorithm in Algorithm::all() {
-        let outcome = match run(algorithm.name()) {
+        let outcome = match run(algorithm.name(), TimeDelta::from_seconds(40)) {
             Ok(outcome) => outcome,
             Err(error) => {
                 assert!(
@@ -92,5 +92,5 @@ fn each_controller_that_reads_transport_feedback_carries_video() {
 
 #[test]
 fn an_unknown_controller_is_an_error() {
-    assert!(run("temqo").err().unwrap().to_string().contains("temqo"));
+    assert!(run("temqo", RUN).err().unwrap().to_string().contains("temqo"));
 }

@@ -331,7 +331,7 @@ fn the_page_of_a_benchmark_is_readable() {
     let arguments = [
         "benchmark",
         "--scenarios",
-        "4",
+        "2",
         "--controller",
         "gcc:libwebrtc,gcc:remb,nada,scream:rfc8298+giusto,scream:v2",
     ];
