@@ -182,7 +182,8 @@ mod tests {
     #[test]
     fn a_late_arrival_is_no_loss_and_counts_once() {
         let mut losses = Losses::default();
-        for packet in 0..100_u64 {
+        // The report of packet 41 comes last.
+        for packet in (0..100_u64).filter(|&packet| packet != 41) {
             losses.on_report(packet, at(packet * 10), packet % 10 != 5);
         }
         let before = losses.ratio(SETTLE, Timestamp::ZERO);
@@ -191,6 +192,11 @@ mod tests {
         let after = losses.ratio(SETTLE, Timestamp::ZERO);
         assert!((before.packets - after.packets).abs() < 1e-12);
         assert!((before.ratio - after.ratio - 2.0 / before.packets).abs() < 1e-12, "{before:?} {after:?}");
+        // It was never lost: one packet more, and as many losses.
+        losses.on_report(41, at(410), true);
+        let last = losses.ratio(SETTLE, Timestamp::ZERO);
+        assert!((last.packets - after.packets - 1.0).abs() < 1e-12, "{last:?}");
+        assert!((last.ratio * last.packets - after.ratio * after.packets).abs() < 1e-9, "{last:?} {after:?}");
     }
 
     #[test]
