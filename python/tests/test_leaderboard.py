@@ -76,7 +76,7 @@ def test_a_leaderboard_refuses_what_is_not_comparable(tmp_path: Path, of_python:
     board.add(of_python)
     assert path.read_bytes() == before
     for wrong, text in (
-        (giusto.benchmark(["fixed"], 1, seed="of a test"), r"board\.json has seeds \['of a test', 'of another'\], the benchmark \['of a test'\]"),
+        (giusto.benchmark(["fixed"], 2, seed="of a test"), r"board\.json has seeds \['of a test', 'of another'\], the benchmark \['of a test'\]"),
         (giusto.benchmark(["fixed"], 1, seed=SEEDS), r"has scenarios 2, the benchmark 1: use another file"),
     ):
         with pytest.raises(ValueError, match=text):

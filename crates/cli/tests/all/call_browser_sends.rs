@@ -425,16 +425,21 @@ fn chromium_follows_a_bottleneck_down_and_up() {
         let highest =
             |from: usize, to: usize| all[from..to].iter().map(|(rate, ..)| *rate).fold(0.0, f64::max);
         let before = highest(1, 4);
-        // The camera has 30 pictures a second. An encoder that is too slow for them stays at a low rate, whatever is allowed.
-        let pictures = all[1].2;
-        if before < 0.7 || pictures < 24 {
-            let encoded = format!("{before} Mbit/s of the picture and {pictures} pictures a second");
-            return skip(TEST, &format!("this machine encodes {encoded} at most"));
+        if before < 0.7 {
+            return skip(TEST, &format!("this machine encodes {before} Mbit/s of the picture at most"));
         }
         // It sends less than passes once the queue has been full; without a controller two of three packets would be lost. The link's
         // time may begin two seconds before the call's, with the first media, or one second later.
         let lost: u64 = all[6..8].iter().map(|(_, lost, _)| lost).sum();
         assert!(lost <= 20 && highest(6, 8) <= 0.55 && highest(6, 8) > 0.05, "{said}");
+        // The camera has 30 pictures a second. An encoder that is too slow for them stays at a low rate, whatever is allowed.
+        let pictures = all[1].2;
+        if pictures < 24 {
+            return skip(
+                TEST,
+                &format!("the way up: this machine encodes {pictures} of 30 pictures a second"),
+            );
+        }
         assert!(highest(11, all.len()) > highest(6, 8) * 1.2, "{said}");
     });
 }

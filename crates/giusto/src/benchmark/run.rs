@@ -28,7 +28,7 @@ pub fn run(
     run_with(plan, known, |drawn, controller| simulate(drawn, controller, watch), &is_over, finished)
 }
 
-/// Who is judged on one thread.
+/// Who is judged, one after the other.
 enum Judged {
     Controller(Algorithm),
     /// References that share runs.

@@ -331,7 +331,7 @@ fn the_page_of_a_benchmark_is_readable() {
     let arguments = [
         "benchmark",
         "--scenarios",
-        "2",
+        "4",
         "--controller",
         "gcc:libwebrtc,gcc:remb,nada,scream:rfc8298+giusto,scream:v2",
     ];
