@@ -231,11 +231,11 @@ fn limits_of(given: [u64; 3], before: Limits) -> Outcome<Limits> {
     let [min, start, max] = given;
     let limits = before.with_min(or(min, before.min)).with_max(or(max, before.max));
     let limits = limits.with_start(or(start, before.start));
-    // A start rate that was not given is moved.
     let fits = limits.min <= limits.max
         && (start == 0 || (limits.min <= limits.start && limits.start <= limits.max));
     if fits {
-        return Ok(limits.ordered());
+        // As given: a start rate that does not fit now may fit later limits. Controllers order them.
+        return Ok(limits);
     }
     let [min, start, max] = [limits.min, limits.start, limits.max].map(DataRate::as_bps);
     Err(Failure::argument(format!(

@@ -18,7 +18,10 @@ use crate::{
     console,
     usage::{UsageError, misuse},
 };
-use giusto::{measured::plan::Pacing, whole_file::unreadable};
+use giusto::{
+    measured::plan::Pacing,
+    whole_file::{read_bounded_text, unreadable},
+};
 
 /// A rate; `None` for as fast as the machine can.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -162,7 +165,7 @@ pub(crate) fn read_keys(path: &Path) -> Result<KeyRing, UsageError> {
 pub(crate) fn read_keys_of(place: &str, path: &Path) -> Result<KeyRing, UsageError> {
     let unusable =
         |why: &dyn std::fmt::Display| UsageError::new(format!("{place} {}: {why}", path.display()));
-    let text = std::fs::read_to_string(path)
+    let text = read_bounded_text(path)
         .map_err(|error| UsageError::new(format!("{place} {}", unreadable(path, &error))))?;
     let is_public = std::fs::metadata(path).is_ok_and(|about| about.permissions().mode() & 0o004 != 0);
     if is_public {

@@ -133,7 +133,7 @@ fn judged_of(text: &str) -> Result<Judged, String> {
 
 fn factor(text: &str) -> Result<f64, String> {
     let value = text.parse().ok().filter(|value: &f64| (1e-6..=1e6).contains(value));
-    value.ok_or_else(|| format!("expected a number above 0, such as 0.5, found \"{text}\""))
+    value.ok_or_else(|| format!("expected a number from 1e-6 to 1e6, such as 0.5, found \"{text}\""))
 }
 
 pub(crate) fn run(args: &BenchmarkArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {

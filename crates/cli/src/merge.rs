@@ -1,7 +1,6 @@
 //! `giusto merge`: the shards of a sweep or a benchmark.
 
 use std::{
-    fs,
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -18,7 +17,7 @@ use crate::{
 use giusto::{
     benchmark::{self, BenchmarkResult},
     run::sweep::{self, Part},
-    whole_file::unreadable,
+    whole_file::{read_bounded_text, unreadable},
 };
 
 /// Flags of `giusto merge`.
@@ -98,7 +97,7 @@ fn read(path: &Path) -> Result<BenchmarkResult, UsageError> {
     let name = path.display();
     let fix =
         "name a result.json of `giusto benchmark --out`, or directories of `giusto sweep --shard --out`";
-    let text = fs::read_to_string(path).map_err(|error| UsageError::new(unreadable(path, &error)))?;
+    let text = read_bounded_text(path).map_err(|error| UsageError::new(unreadable(path, &error)))?;
     serde_json::from_str(&text)
         .map_err(|error| UsageError::new(format!("{name}: it is no result of a benchmark ({error}): {fix}")))
 }

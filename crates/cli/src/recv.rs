@@ -31,6 +31,7 @@ use giusto::{
         metrics::{CONTENT_TYPE, Metrics, StreamTotals},
         recv::{self, Reception, ReceptionConfig, Shown},
         result::RunResult,
+        reverse::ReverseRuns,
     },
     view::format::plural,
 };
@@ -204,19 +205,13 @@ impl Run for RecvArgs {
                     service.printer.live(format!("{streams}: {}", console::live_line(&live)));
                 }
             }
-            for (to, outcome) in reverse.take() {
-                match outcome {
-                    Ok(result) => service.results(Some(&format!("sent to {to}:")), vec![result]),
-                    Err(error) => {
-                        service.printer.note(format!("warning: {to}: no stream was sent: {error}"));
-                    }
-                }
-                if once && first.is_none() {
-                    service.end_in(TimeDelta::ZERO);
-                }
+            if print_sent(&mut service, &reverse) && once && first.is_none() {
+                service.end_in(TimeDelta::ZERO);
             }
             service.turn()
         });
+        // Streams that were sent until the end.
+        print_sent(&mut service, &reverse);
         if let Some(feed) = &mut feed {
             feed.finish(clock.now());
         }
@@ -238,6 +233,19 @@ impl Run for RecvArgs {
         }
         Ok(status)
     }
+}
+
+/// Prints the streams that were sent to ends that asked for them, and have ended. Returns whether there are any.
+fn print_sent(service: &mut Service, reverse: &ReverseRuns) -> bool {
+    let ended = reverse.take();
+    let any = !ended.is_empty();
+    for (to, outcome) in ended {
+        match outcome {
+            Ok(result) => service.results(Some(&format!("sent to {to}:")), vec![result]),
+            Err(error) => service.printer.note(format!("warning: {to}: no stream was sent: {error}")),
+        }
+    }
+    any
 }
 
 impl RecvArgs {

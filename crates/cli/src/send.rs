@@ -34,7 +34,7 @@ use giusto::{
         streams::{Direction, Streams},
     },
     watch::SharedFeed,
-    whole_file::unreadable,
+    whole_file::{read_bounded, read_bounded_text, unreadable},
 };
 
 /// The time between two reports of a receiver.
@@ -258,7 +258,7 @@ fn payload_sizes(spec: &str) -> Result<PayloadSizes, UsageError> {
     let Some(path) = spec.strip_prefix("trace:") else {
         return spec.parse().map_err(|error| UsageError::new(format!("--payload: {error}")));
     };
-    let text = std::fs::read_to_string(path).map_err(|error| {
+    let text = read_bounded_text(Path::new(path)).map_err(|error| {
         UsageError::new(format!("--payload trace:{}", unreadable(Path::new(path), &error)))
     })?;
     let trace = PayloadTrace::parse(&text, path).map_err(UsageError::new)?;
@@ -292,13 +292,13 @@ fn payload_content(path: &Path, layout: Layout, size: DataSize) -> Result<Payloa
     if room == 0 {
         misuse!("--size: must be above {header} B, the header, with --payload-file, found {size}");
     }
-    let bytes = std::fs::read(path).map_err(|error| wrong(&unreadable(path, &error)))?;
+    let bytes = read_bounded(path).map_err(|error| wrong(&unreadable(path, &error)))?;
     PayloadContent::pieces(&name, bytes, room).map_err(|error| wrong(&error))
 }
 
 /// What this end says in a script.
 fn script_trace(path: &Path, role: &str, layout: Layout) -> Result<PayloadTrace, UsageError> {
-    let text = std::fs::read_to_string(path)
+    let text = read_bounded_text(path)
         .map_err(|error| UsageError::new(format!("--script {}", unreadable(path, &error))))?;
     let script = Script::parse(&text, &path.display().to_string())
         .map_err(|error| UsageError::new(format!("--script {error}")))?;

@@ -257,6 +257,7 @@ impl Hash for Algorithm {
 impl FromStr for Algorithm {
     type Err = UnknownAlgorithm;
 
+    /// A built-in algorithm. Constants that follow its name are for [`read_name`](Self::read_name).
     fn from_str(name: &str) -> Result<Self, Self::Err> {
         Self::all()
             .find(|algorithm| algorithm.name() == name)
@@ -311,6 +312,17 @@ mod tests {
                 let target = algorithm.build(Limits { min, start, max }).target();
                 assert_eq!(target.media.as_bps(), expected, "{algorithm} {limits:?}");
             }
+        }
+    }
+
+    #[test]
+    fn a_priority_that_is_no_weight_is_the_default() {
+        let nada: Algorithm = "nada".parse().unwrap();
+        let delay = |priority| queueing_delay(nada, Options { priority, ..Options::default() });
+        let default = delay(None);
+        assert!(delay(Some(4.0)) > default);
+        for priority in [f64::NAN, f64::INFINITY, 0.0, -1.0] {
+            assert!((delay(Some(priority)) - default).abs() < 1e-9, "{priority}");
         }
     }
 

@@ -83,7 +83,8 @@ impl Controller for Fixed {
     fn set_limits(&mut self, now: Timestamp, limits: Limits) {
         let to = rate(self.share, limits);
         if to != self.rate {
-            self.decision = Decision { at: now, from: self.rate, to, cause: Cause::Limit };
+            let at = now.max(self.decision.at);
+            self.decision = Decision { at, from: self.rate, to, cause: Cause::Limit };
             self.rate = to;
         }
     }

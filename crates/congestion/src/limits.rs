@@ -62,7 +62,8 @@ pub struct Options {
     /// | `scream:d00` | `OWD_TARGET`, 80 ms (draft-johansson-rmcat-scream-cc-00 §9.1.4) |
     /// | `scream:v2` | `QDELAY_TARGET_LO`, 60 ms (draft-ietf-ccwg-rfc8298bis-screamv2-01, "Reference Window Update") |
     pub delay_target: Option<TimeDelta>,
-    /// Weight of the flow among other flows of the controller at the same bottleneck, above 0: `PRIO` of RFC 8698 §4.3. Default 1.
+    /// Weight of the flow among other flows of the controller at the same bottleneck, above 0: `PRIO` of RFC 8698 §4.3. Default 1, also
+    /// for one that is not above 0 or not finite.
     /// Named by [`Requirements::priority`](crate::Requirements::priority).
     pub priority: Option<f64>,
     /// Whether to probe every 5 s while the sender is application-limited, as libwebrtc does for screen sharing

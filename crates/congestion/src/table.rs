@@ -191,7 +191,8 @@ fn new_libwebrtc(config: libwebrtc::Config, options: Options, set: &mut Setter) 
 
 fn new_nada(config: &nada::Config, options: Options, set: &mut Setter) -> Nada {
     let mut config = tuned(*config, set);
-    config.priority = options.priority.unwrap_or(config.priority);
+    let given = options.priority.unwrap_or(config.priority);
+    config.priority = if given.is_finite() && given > 0.0 { given } else { config.priority };
     Nada::new(config)
 }
 

@@ -29,7 +29,7 @@ use std::{
 
 use tempfile::{NamedTempFile, TempPath};
 
-pub use crate::unreadable::unreadable;
+pub use crate::unreadable::{read_bounded, read_bounded_text, unreadable};
 
 /// The kind of a file, for error messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,6 +6,7 @@ use giusto::{
     record::{RunRecord, TimelineOptions},
     run::{self, RecordOptions},
     scenario::Scenario,
+    view::tables::tables,
 };
 use giusto_units::TimeDelta;
 
@@ -60,4 +61,84 @@ fn a_policer_drops_what_exceeds_its_rate() {
     assert!((0.9e6..=1.01e6).contains(&rate), "{rate}");
     let dropped = record.links[0].dropped_packets as f64 / record.links[0].offered_packets as f64;
     assert!((0.3..0.7).contains(&dropped), "{dropped}");
+}
+
+/// A run of 10 s with these keys, and packets at 1 Mbit/s with these times on a link with these keys; `more` follows.
+fn packets(keys: &str, link: &str, times: &str, more: &str) -> RunRecord {
+    let text = format!(
+        r#"
+        duration = "10 s"
+        {keys}
+        link = [{{ id = "path", from = "here", to = "there", {link} }}]
+        [[flow]]
+        id = "packets"
+        kind = "cbr"
+        rate = "1 Mbit/s"
+        size = "1250 B"
+        {times}
+        {more}
+        "#
+    );
+    run::simulate(&Scenario::parse(&text, "packets.toml").unwrap(), 1, RecordOptions::default(), &mut ())
+}
+
+#[test]
+fn a_change_leaves_what_was_before_it() {
+    // Steps that begin after it: the first rate and the first delay apply from the start.
+    let rate = r#"rate = { steps = [["5 s", "100 Mbit/s"]] }"#;
+    let change = |what: &str| format!("[[change]]\nat = \"2 s\"\nlink = \"path\"\n{what}");
+    let early = "stop = \"1 s\"";
+    let slower = change("rate = \"100 kbit/s\"");
+    assert_eq!(packets("", rate, early, &slower).flows, packets("", rate, early, "").flows);
+    let delay = r#"rate = "10 Mbit/s", delay = { steps = [["5 s", "100 ms"]] }"#;
+    let shorter = change("delay = \"10 ms\"");
+    let longest = |times| packets("", delay, times, &shorter).flows[0].delay_ms.unwrap().max;
+    // 1 ms on the wire.
+    let found = [early, "start = \"2.5 s\"\nstop = \"3 s\""].map(longest);
+    assert!((found[0] - 101.0).abs() < 1.0 && (found[1] - 11.0).abs() < 0.1, "{found:?}");
+}
+
+#[test]
+fn what_has_no_time_has_no_rate_and_meets_no_expectation() {
+    let link = r#"rate = "10 Mbit/s""#;
+    let expect = |flows: &str, metric: &str| {
+        format!("[[expect]]\nflow = {flows}\nmetric = \"{metric}\"\nmax = 20000000\n")
+    };
+    let met = |record: &RunRecord| {
+        record.checks.iter().map(|check| (check.value.is_some(), check.passed)).collect::<Vec<_>>()
+    };
+    // It is over before it has warmed up.
+    let own = ["sent-packets", "loss"].map(|metric| expect("\"packets\"", metric)).concat();
+    let record = packets("warmup = \"5 s\"", link, "start = \"1 s\"\nstop = \"2 s\"", &own);
+    assert_eq!(met(&record), [(false, false); 2]);
+    let flow = &record.flows[0];
+    assert_eq!((flow.from_s, flow.to_s), (6.0, 6.0));
+    let json = serde_json::to_value(&record).unwrap();
+    assert_eq!(json["flows"][0]["received_rate_bps"], serde_json::Value::Null);
+    let again: RunRecord = serde_json::from_value(json).unwrap();
+    assert!(again.flows[0].received_rate_bps.is_nan());
+    let shown = tables(&record, 200);
+    assert!(shown.contains("–"), "{shown}");
+    let record = packets("", link, "start = \"1 s\"\nstop = \"2 s\"", &own);
+    assert_eq!(met(&record), [(true, true); 2]);
+    // Two flows that never send together.
+    let more = r#"
+        [[flow]]
+        id = "other"
+        kind = "cbr"
+        rate = "1 Mbit/s"
+        size = "1250 B"
+        start = "3 s""#;
+    let both = expect("[\"packets\", \"other\"]", "sent-packets") + &expect("\"other\"", "sent-packets");
+    let record = packets("", link, "stop = \"2 s\"", &format!("{more}\n{both}"));
+    assert_eq!(met(&record), [(false, false), (true, true)]);
+}
+
+#[test]
+fn a_flow_without_an_end_sends_nothing_at_the_end_of_the_run() {
+    for times in ["", "stop = \"20 s\""] {
+        let record = packets("", r#"rate = "10 Mbit/s""#, times, "");
+        let (flow, link) = (&record.flows[0], &record.links[0]);
+        assert_eq!((flow.sent_packets, link.offered_packets, link.in_flight_packets), (1000, 1000, 0));
+    }
 }

@@ -61,8 +61,8 @@ giusto_units::defaults! {
         /// How many packets may be missing at once before a packet is held to be implausible, until another packet within this
         /// distance confirms it. Default: 3000 (`MAX_DROPOUT` of RFC 3550 A.1).
         pub max_jump: u64 = 3000,
-        /// Number of the latest packets that are stored individually, one bit each; 64 to 2^32, rounded up to a power of two. Default:
-        /// 65 536, in 8 kB.
+        /// Number of the latest packets that are stored individually, one bit each, 64 to 2^32, rounded up to a power of two; the
+        /// oldest leave by 64 at once, so that up to 63 fewer are stored. Default: 65 536, in 8 kB.
         pub window: u64 = WINDOW,
     }
 }

@@ -6,7 +6,7 @@ use std::{
     time::Instant,
 };
 
-use giusto_congestion::{Algorithm, Limits, Options, UnknownAlgorithm};
+use giusto_congestion::{Algorithm, ConstantError, Limits, Options};
 use quinn_proto::{
     AckFrequencyConfig, RttEstimator, TransportConfig, VarInt,
     congestion::{Controller, ControllerFactory, ControllerMetrics},
@@ -23,7 +23,7 @@ use crate::state::State;
 ///
 /// let mut transport = quinn_proto::TransportConfig::default();
 /// GiustoConfig::named("tempo", Limits::default())?.configure(&mut transport);
-/// # Ok::<(), giusto_quinn::UnknownAlgorithm>(())
+/// # Ok::<(), giusto_quinn::ConstantError>(())
 /// ```
 #[derive(Debug, Clone)]
 pub struct GiustoConfig {
@@ -38,13 +38,15 @@ impl GiustoConfig {
         Self { algorithm, limits, options: Options::default() }
     }
 
-    /// Controllers of the algorithm called `name`.
+    /// Controllers of the algorithm called `name`, which constants may follow: `nada+kappa=0.4`.
     ///
     /// # Errors
     ///
-    /// [`UnknownAlgorithm`] lists the known names.
-    pub fn named(name: &str, limits: Limits) -> Result<Self, UnknownAlgorithm> {
-        Ok(Self::new(name.parse()?, limits))
+    /// [`ConstantError`]: an unknown name, with the known ones, or a constant that the algorithm does not have or that is out of range.
+    pub fn named(name: &str, limits: Limits) -> Result<Self, ConstantError> {
+        let (algorithm, values) = Algorithm::read_name(name)?;
+        let algorithm = if values.is_empty() { algorithm } else { algorithm.with_constants(&values)? };
+        Ok(Self::new(algorithm, limits))
     }
 
     /// Sets options that the algorithm has.

@@ -29,6 +29,6 @@ mod testing;
 mod waiting;
 
 pub use controller::{Giusto, GiustoConfig};
-pub use giusto_congestion::{Algorithm, Decision, Limits, Options, Target, UnknownAlgorithm};
+pub use giusto_congestion::{Algorithm, ConstantError, Decision, Limits, Options, Target};
 pub use giusto_units::DataRate;
 pub use media::Media;

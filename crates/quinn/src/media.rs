@@ -142,5 +142,7 @@ mod tests {
         assert_eq!(other.target().media, lower.max);
         assert!(Media::of(Arc::new(CubicConfig::default()).build(start, 1200)).is_none());
         assert!(GiustoConfig::named("cubic", limits).unwrap_err().to_string().contains("tempo"));
+        assert!(GiustoConfig::named("nada+kappa=0.4", limits).is_ok());
+        assert!(GiustoConfig::named("nada+kappa=1000", limits).is_err());
     }
 }

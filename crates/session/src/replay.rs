@@ -22,6 +22,14 @@ impl<const WORDS: usize> ReplayWindow<WORDS> {
         self.highest
     }
 
+    /// Whether a number was received before, as far as it is known.
+    pub(crate) fn has(&self, number: u64) -> bool {
+        let (word, bit) = Self::place(number);
+        (1..=self.highest).contains(&number)
+            && self.highest - number < Self::SIZE
+            && self.seen.get(word).is_some_and(|word| word & bit != 0)
+    }
+
     /// Records a number; false if it was received before, or may have been. Numbers begin at 1.
     pub(crate) fn admits(&mut self, number: u64) -> bool {
         if number == 0 || self.highest.saturating_sub(number) >= Self::SIZE {

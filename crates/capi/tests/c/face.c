@@ -210,6 +210,15 @@ static void nothing_breaks_it(void) {
     CHECK(giusto_set_limits(controller, 31000 * MS, 0, 0, 40000) == GIUSTO_OK);
     CHECK(giusto_target(controller, &target) == GIUSTO_OK && target.media_bps <= 40000);
     giusto_free(controller);
+    /* Limits that exclude the start rate for a while leave it as it was given. */
+    GiustoConfig config = {.size = sizeof config, .start_bps = 300000, .max_bps = 2000000};
+    controller = made("gcc:libwebrtc", &config);
+    giusto_on_timeout(controller, 0, 0, 0);
+    CHECK(giusto_set_limits(controller, 1000 * MS, 0, 0, 100000) == GIUSTO_OK);
+    CHECK(giusto_set_limits(controller, 2000 * MS, 0, 0, 2000000) == GIUSTO_OK);
+    giusto_on_route_change(controller, 3000 * MS);
+    CHECK(giusto_target(controller, &target) == GIUSTO_OK && target.media_bps == 300000);
+    giusto_free(controller);
 }
 
 /* Reports of our own have the effect of the same facts as RTCP: losses lower the rate, a REMB bounds it. */

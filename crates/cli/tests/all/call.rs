@@ -396,3 +396,31 @@ fn a_live_comparison_needs_one_media_flow_alone() {
         );
     }
 }
+
+#[test]
+fn copies_are_duplicates_and_no_attack() {
+    for protection in [&[][..], &["--insecure"]] {
+        let listener = Listener::call(protection);
+        // One datagram of media in three comes twice, reports too.
+        let relay = Relay::to(listener.address);
+        let copies = Arc::new(AtomicU64::new(0));
+        let (counter, mut number_of) = (copies.clone(), 0_usize);
+        relay.set(Box::new(move |way, bytes| {
+            number_of += 1;
+            // RTP, or a report of the sender: 200.
+            let is_media = way == Way::Forth && bytes[0] >= 128 && !matches!(bytes[1], 192..=199 | 201..=223);
+            let is_doubled = is_media && (number_of.is_multiple_of(3) || bytes[1] == 200);
+            counter.fetch_add(is_doubled.into(), Relaxed);
+            vec![(Duration::ZERO, bytes.to_vec()); 1 + usize::from(is_doubled)]
+        }));
+        let flags = [&["-t", "2", "--max-rate", "300k"], protection].concat();
+        called(&relay.address.to_string(), &flags);
+        let (listened, _) = listener.result();
+        let (flow, copies) = (&listened["flows"][0], copies.load(Relaxed));
+        assert!(copies > 10, "{copies}");
+        let figure = |name: &str| count(&flow[name]);
+        assert_eq!(figure("sent_packets"), figure("received_packets") + figure("lost_packets"), "{listened}");
+        assert_eq!((figure("lost_packets"), figure("duplicate_packets")), (0, copies), "{listened}");
+        assert_eq!(listened["call"]["ignored"]["unauthenticated_packets"], 0, "{listened}");
+    }
+}

@@ -114,3 +114,15 @@ fn the_mtu_of_one_link_is_found_over_both_families_and_with_keys() {
         }
     });
 }
+
+#[test]
+fn a_size_above_the_mtu_ends_the_stream_at_the_receiver() {
+    in_namespace("a size above the MTU", 65_536, || {
+        let far = Far::behind(1500);
+        let receiver = far.listener(&["recv", "10.9.0.2:5005", "--once", "--json", "--idle", "60s"]);
+        let (_, output) = send("10.9.0.2:5005", &["--size", "1473"]);
+        assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+        let (received, _) = receiver.result();
+        assert_eq!(received["ended"], "finished by the sender", "{received}");
+    });
+}

@@ -68,7 +68,8 @@ fn a_bad_link_is_refused_with_its_line_and_the_fix() {
     insta::assert_snapshot!(complaint(&with("rate = { token-bucket = \"1 Mbit/s\", burst = \"3 kB\", peek = \"2 Mbit/s\" }", rate), &[]), @r#"error: s.toml:6: link "wire": rate: unknown key "peek": did you mean "peak"?"#);
     insta::assert_snapshot!(complaint(&with("rate = { token-bucket = \"1 Mbit/s\" }", rate), &[]), @r#"error: s.toml:6: link "wire": rate: burst is missing: add burst = "30 kB""#);
     insta::assert_snapshot!(complaint(&with("rate = { token-bucket = \"1 Mbit/s\", burst = \"3 kB\", peak = \"1 Mbit/s\" }", rate), &[]), @r#"error: s.toml:6: link "wire": the peak rate must be above the token rate, 1 Mbit/s, found "1 Mbit/s": raise it, or leave it out"#);
-    insta::assert_snapshot!(complaint(&with("size = { exponential = \"500 B\", max = \"200 B\" }", "size = \"200 B\""), &[]), @r#"error: s.toml:10: flow "voice": the mean packet size must lie between min, 1 B, and max, 200 B, found "500 B""#);
+    insta::assert_snapshot!(complaint(&with("size = { exponential = \"500 B\", max = \"200 B\" }", "size = \"200 B\""), &[]), @r#"error: s.toml:12: flow "voice": the mean packet size must lie between min, 1 B, and max, 200 B, found "500 B""#);
+    insta::assert_snapshot!(complaint(&with("rate = { steps = [[\"1 s\", \"1 Mbit/s\"], [\"1 s\", \"2 Mbit/s\"]] }", rate), &[]), @r#"error: s.toml:6: link "wire": each time must be later than the one before, found 1.000000000 s behind 1.000000000 s: sort by time"#);
     insta::assert_snapshot!(complaint(&with("rate = \"5\"", rate), &[]), @r#"error: s.toml:6: link "wire": rate: expected a rate with its unit, such as "5 Mbit/s", found "5""#);
     insta::assert_snapshot!(complaint(&with("loss = 1.5", rate), &[]), @r#"error: s.toml:6: link "wire": loss: must be 0 to 1, found 1.5: the default is 0"#);
     insta::assert_snapshot!(complaint(&with("raet = \"1 Mbit/s\"", rate), &[]), @r#"error: s.toml:6: link "wire": unknown key "raet": did you mean "rate"?"#);
@@ -101,6 +102,7 @@ fn a_bad_change_or_expectation_is_refused_with_its_line_and_the_fix() {
     insta::assert_snapshot!(and("[[change]]\nat = \"1 s\"\nlink = \"wier\"\nrate = \"2 Mbit/s\"\n"), @r#"error: s.toml:15: change 1: unknown link "wier": did you mean "wire"? use one of wire"#
     );
     insta::assert_snapshot!(and("[[change]]\nat = \"1 s\"\nlink = \"wire\"\n"), @"error: s.toml:14: change 1: nothing changes: add rate or delay");
+    insta::assert_snapshot!(and("[[change]]\nat = \"1 s\"\nlink = \"wire\"\nrate = \"0\"\n"), @r#"error: s.toml:16: change 1: link "wire": rate is 0 bit/s for ever from 1.000000000 s on: end the outage with a later rate above 0 bit/s"#);
     insta::assert_snapshot!(and("[[expect]]\nflow = \"video\"\nmetric = \"loss\"\nmax = 0.1\n"), @r#"error: s.toml:14: expect of flow "video": unknown flow "video": use one of voice"#
     );
     insta::assert_snapshot!(and("[[expect]]\nflow = \"voice\"\nmetric = \"utilisation\"\nmax = 0.1\n"), @r#"error: s.toml:15: expect of flow "voice": metric: unknown name "utilisation": use one of sent-rate, received-rate, goodput, sent-packets, received-packets, loss, marked, delay-mean, delay-p50, delay-p95, delay-p99, delay-max, queue-delay-mean, queue-delay-p50, queue-delay-p95, queue-delay-p99, queue-delay-max, fairness, time-to-rate, target-rate, decisions, stream-fairness, frames, frame-delay-mean, frame-delay-p50, frame-delay-p95, frame-delay-p99, frame-delay-max, late-frames, repaired-frames, requested-packets, repair-rate"#);
@@ -146,7 +148,11 @@ fn ambiguous_values_are_refused() {
     insta::assert_snapshot!(and(&change("0 s")), @"error: s.toml:14: change 1: it must be after 0 s: set the first value in the link itself");
     insta::assert_snapshot!(and(&change("1 s").repeat(2)), @"error: s.toml:18: change 2: change 1 changes the same link at the same time: remove one");
     insta::assert_snapshot!(and("count = 1000000000\n"), @r#"error: s.toml:13: flow "voice": at most 100000 flows fit into a scenario, found 1000000000 so far"#);
-    insta::assert_snapshot!(complaint(&with("kind = \"cbr\"\nrate = \"0 bit/s\"", "kind = \"cbr\"\nrate = \"64 kbit/s\""), &[]), @r#"error: s.toml:11: flow "voice": rate: must be above 0 bit/s, found "0 bit/s", or "unlimited": try "64 kbit/s""#);
+    insta::assert_snapshot!(complaint(&with("kind = \"cbr\"\nrate = \"0 bit/s\"", "kind = \"cbr\"\nrate = \"64 kbit/s\""), &[]), @r#"error: s.toml:11: flow "voice": rate: must be above 0 bit/s, found "0 bit/s": try "64 kbit/s""#);
+    insta::assert_snapshot!(complaint(&with("kind = \"cbr\"\nrate = \"unlimited\"", "kind = \"cbr\"\nrate = \"64 kbit/s\""), &[]), @r#"error: s.toml:11: flow "voice": rate: a source needs one, found "unlimited": give one such as "5 Mbit/s""#);
+    let pauses = "kind = \"on-off\"\non = \"1 s\"\noff = \"0 s\"";
+    insta::assert_snapshot!(complaint(&with(pauses, "kind = \"cbr\""), &[]), @r#"error: s.toml:12: flow "voice": off: must be above 0 s, found "0 s": try "1 s""#);
+    insta::assert_snapshot!(complaint(&format!("seed = \"abc\"\n{GOOD}"), &[]), @r#"error: s.toml:1: seed: expected a whole number from 0 to 18446744073709551615, found "abc""#);
     insta::assert_snapshot!(and("size = \"1 B\"\n"), @"error: s.toml:13: size is set twice: remove one");
     let short = |keys: &str| {
         let flow = format!("[[flow]]\nid = \"web\"\nkind = \"short-flows\"\n{keys}");

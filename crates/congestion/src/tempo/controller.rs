@@ -401,8 +401,11 @@ impl Tempo {
     fn compete(&mut self, path: &Path, mut compete: Compete) -> Phase {
         let max = bps(self.config.limits.max);
         let (rate, outcome) = compete.step(path, self.rate, self.loss.usual(), max);
-        self.cause = if rate < self.rate {
+        self.cause = if rate < self.rate && path.is_lost_now {
             Cause::Loss { ratio: path.loss.ratio }
+        } else if rate < self.rate {
+            // The window over a longer round-trip time.
+            Cause::Rtt
         } else {
             delay_cause(path, Signal::Normal)
         };

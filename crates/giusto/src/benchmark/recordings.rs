@@ -47,6 +47,7 @@ pub struct Recordings {
     /// Windows that were left out.
     slow: usize,
     digest: String,
+    flags: String,
 }
 
 /// Recordings that cannot be used. The texts name file, line and fix.
@@ -104,12 +105,20 @@ impl Recordings {
         let bytes = digest.finalize();
         let start: [u8; 8] = std::array::from_fn(|place| bytes.get(place).copied().unwrap_or(0));
         let digest = format!("{:016x}", u64::from_be_bytes(start));
-        Ok(Self { windows, slow, digest })
+        let scaled = scale.to_bits() != 1.0_f64.to_bits();
+        let scaled = if scaled { format!(" --scale {scale}") } else { String::new() };
+        let flags = if up { " --uplink" } else { "" }.to_owned() + &scaled;
+        Ok(Self { windows, slow, digest, flags })
     }
 
     /// What distinguishes these from others, in 16 letters.
     pub fn digest(&self) -> &str {
         &self.digest
+    }
+
+    /// The flags with which they were read, such as ` --scale 2`; none if by default.
+    pub(crate) fn flags(&self) -> &str {
+        &self.flags
     }
 
     /// Number of windows.

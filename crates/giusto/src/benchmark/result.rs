@@ -64,6 +64,9 @@ pub struct BenchmarkResult {
     /// Digest of the recordings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recordings: Option<String>,
+    /// The flags with which they were read, such as ` --scale 2`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub recording_flags: String,
     /// The judged controllers.
     pub controllers: Vec<String>,
     /// What was judged besides them: bounds and constant rates.
@@ -144,6 +147,7 @@ impl BenchmarkResult {
             seeds: plan.seeds.clone(),
             scenarios: plan.scenarios,
             recordings: plan.recordings.as_ref().map(|own| own.digest().to_owned()),
+            recording_flags: plan.recordings.as_ref().map_or_else(String::new, |own| own.flags().to_owned()),
             controllers: plan.controllers.iter().map(|own| own.name().to_owned()).collect(),
             references: plan.references.iter().map(|own| own.name()).collect(),
             runs,

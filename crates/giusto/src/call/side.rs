@@ -124,6 +124,9 @@ pub struct CallSide {
     correction: Option<TimeDelta>,
     /// Messages that the socket has dropped since the call began.
     dropped: u64,
+    /// Datagrams of the far end's media that came again, without those that their sources count; its latest report.
+    copies: u64,
+    latest_report: Vec<u8>,
     live: SideTotals,
     /// When media arrived last.
     last_media: Option<Timestamp>,
@@ -240,6 +243,8 @@ impl CallSide {
             rtt: None,
             correction: None,
             dropped: 0,
+            copies: 0,
+            latest_report: Vec::new(),
             live: SideTotals::default(),
             last_media: None,
             end,
@@ -429,6 +434,7 @@ impl CallSide {
             lost += own;
             duplicates += copies;
         }
+        duplicates += self.copies;
         let new = |now: u64, before: u64| now.saturating_sub(before);
         let new = (new(lost, self.live.lost_packets), new(duplicates, self.live.duplicate_packets));
         self.live.lost_packets = lost;
@@ -448,6 +454,13 @@ impl CallMedia for CallSide {
         let size = DataSize::from_bytes(bytes.len() as u64);
         let body = Body::Datagram { head: bytes.into(), payload: Payload::default() };
         if of_sender {
+            // RTP has numbers; no two reports of a sender are the same, since they say the time.
+            if let Some(kind) = bytes.get(1).copied().filter(|kind| OF_SENDER.contains(kind)) {
+                if self.latest_report == bytes {
+                    return self.on_copy(kind);
+                }
+                self.latest_report = bytes.to_vec();
+            }
             let packet = self.packet(now, self.incoming[0], size, self.live.received_packets, ecn);
             let Some(receiver) = &mut self.receiver else { return };
             receiver.handle_packet(now, &packet, &body);
@@ -475,6 +488,13 @@ impl CallMedia for CallSide {
             self.recorder.1.on_event(now, &Event::Delivered { packet });
         }
         self.take_notes(now);
+    }
+
+    fn on_copy(&mut self, kind: u8) {
+        if is_of_sender(kind) {
+            self.copies += 1;
+            self.live.duplicate_packets += 1;
+        }
     }
 
     fn handle_timeout(&mut self, now: Timestamp) {

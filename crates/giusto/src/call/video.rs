@@ -17,7 +17,7 @@ use giusto_sim::traffic::encoder::MediaSource;
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use crate::whole_file::unreadable;
+use crate::whole_file::{read_bounded, unreadable};
 
 /// Files that cannot be sent.
 #[derive(Debug, thiserror::Error)]
@@ -105,7 +105,7 @@ impl VideoInput {
         let clip = |path: &Path| {
             let name = || path.display().to_string();
             let bytes =
-                std::fs::read(path).map_err(|source| VideoInputError::Read { path: name(), source })?;
+                read_bounded(path).map_err(|source| VideoInputError::Read { path: name(), source })?;
             Clip::parse(&bytes, interval).map_err(|source| VideoInputError::Clip { path: name(), source })
         };
         let clips = paths.into_iter().map(clip).collect::<Result<Vec<_>, _>>()?;

@@ -1,6 +1,7 @@
 //! The MTU of the path of streams: fragments are forbidden, and it is found by probes.
 
 use std::{
+    iter,
     net::SocketAddr,
     sync::atomic::{AtomicBool, Ordering},
 };
@@ -9,7 +10,10 @@ use giusto_net::{
     Clock, UdpSocket,
     driver::{Conversation, ConversationEvent},
 };
-use giusto_session::path_mtu::{PathMtuFigures, PathMtuSearch};
+use giusto_session::{
+    path_mtu::{PathMtuFigures, PathMtuSearch},
+    probe::wire::SenderFigures,
+};
 use giusto_units::DataSize;
 
 use crate::measured::{RunError, plan::ResolvedPlan};
@@ -44,10 +48,14 @@ pub(super) fn find(
     let mut events = Vec::new();
     if plan.plan().mtu_discovery {
         conversation.find_path_mtu(stop, |event| events.push(event));
-        if stop.load(Ordering::Relaxed) {
-            return Err(RunError::Interrupted);
+        let is_over = stop.load(Ordering::Relaxed);
+        let found = (0..).map_while(|stream| conversation.path_mtu(stream));
+        let fits = if is_over { Err(RunError::Interrupted) } else { check_size(plan, to, found) };
+        if fits.is_err() {
+            // Nothing follows: the far end need not wait for it.
+            conversation.finish(iter::repeat_with(SenderFigures::default), |_| {});
         }
-        check_size(plan, to, (0..).map_while(|stream| conversation.path_mtu(stream)))?;
+        fits?;
     }
     Ok(events)
 }

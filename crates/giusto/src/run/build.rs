@@ -117,7 +117,7 @@ fn build(
             let backwards = spec.kind.is_two_way().then(back).transpose()?;
             let own = Own { spec, seed, number };
             let start = own.start();
-            let stop = spec.stop.unwrap_or(scenario.end());
+            let stop = spec.stop.unwrap_or(scenario.end()).min(scenario.end());
             let built = BuiltFlow { name, spec: index, forwards, backwards, start, stop };
             traffic(&mut simulation, &built, own, taps)?;
             flows.push(built);

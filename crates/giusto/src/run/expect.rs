@@ -17,7 +17,7 @@ use crate::{
 
 /// The time in which a flow is measured.
 pub(crate) fn window_of_flow(scenario: &Scenario, flow: &BuiltFlow) -> Range<Timestamp> {
-    flow.start + scenario.warmup()..flow.stop.min(scenario.end())
+    flow.start + scenario.warmup()..flow.stop
 }
 
 /// The time in which a link is measured.
@@ -71,7 +71,8 @@ impl<'a> Asked<'a> {
         let expectation = self.expectation;
         let window = self.window(figures);
         let stream = expectation.stream.as_deref();
-        let value = expectation.metric.value(&expectation.subject, stream, &window);
+        let is_empty = window.flows.iter().any(|flow| flow.figures.seconds <= 0.0);
+        let value = expectation.metric.value(&expectation.subject, stream, &window).filter(|_| !is_empty);
         Check {
             name: expectation.title(),
             passed: expectation.accepts(value),
@@ -129,7 +130,7 @@ fn members<'a>(
     })
 }
 
-/// The window of each flow: the time in which all of them send, if there is any, since sums and indices are over one time.
+/// The window of each flow: the time in which all of them send, since sums and indices are over one time. It may be empty.
 fn windows(scenario: &Scenario, expectation: &Expectation, flows: &[&BuiltFlow]) -> Vec<Range<Timestamp>> {
     let mut from = expectation.from;
     if expectation.metric.is(Metric::TIME_TO_RATE) {
@@ -142,8 +143,8 @@ fn windows(scenario: &Scenario, expectation: &Expectation, flows: &[&BuiltFlow])
     };
     let start = flows.iter().map(|flow| own(flow).start).max();
     let end = flows.iter().map(|flow| own(flow).end).min();
-    let common = start.zip(end).filter(|(start, end)| start < end).map(|(start, end)| start..end);
-    flows.iter().map(|flow| common.clone().unwrap_or_else(|| own(flow))).collect()
+    let common = start.zip(end).map(|(start, end)| start..end).unwrap_or_default();
+    vec![common; flows.len()]
 }
 
 /// The streams of a flow that `expectation` is about.

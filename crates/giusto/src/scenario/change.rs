@@ -1,6 +1,9 @@
 //! Changes of links during a run.
 
-use giusto_sim::link::{delay::DelayProfile, rate::RateProfile};
+use giusto_sim::link::{
+    delay::DelayProfile,
+    rate::{RateError, RateProfile},
+};
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 
 use super::{
@@ -35,7 +38,21 @@ pub(super) fn apply(links: &mut [LinkSpec], duration: TimeDelta, changes: &[Chan
         let finding = |(key, text)| (At::new("change", index, key), format!("change {}: {text}", index + 1));
         found.extend(result.err().map(finding));
     }
+    for link in links {
+        found.extend(outage(link, changes));
+    }
     found
+}
+
+/// Refuses the change after which `link` carries nothing for ever, and takes it back.
+fn outage(link: &mut LinkSpec, changes: &[Change]) -> Option<Finding> {
+    let RateProfile::Steps { steps, period: None } = &mut link.config.rate else { return None };
+    let &(from, _) = steps.last().filter(|(_, rate)| *rate == DataRate::ZERO)?;
+    let is_this = |change: &Change| change.link == link.id && change.at == from && change.rate.is_some();
+    let index = changes.iter().position(is_this)?;
+    steps.pop();
+    let text = RateError::Ends { from };
+    Some((At::new("change", index, "rate"), format!("change {}: link \"{}\": {text}", index + 1, link.id)))
 }
 
 fn apply_one(links: &mut [LinkSpec], duration: TimeDelta, change: &Change) -> Result<(), KeyError> {
@@ -72,8 +89,11 @@ fn apply_one(links: &mut [LinkSpec], duration: TimeDelta, change: &Change) -> Re
     Ok(())
 }
 
-/// Inserts a step in order, or replaces the step at the same moment.
-fn with_step<T>(mut steps: Vec<(Timestamp, T)>, at: Timestamp, value: T) -> Vec<(Timestamp, T)> {
+/// Inserts a step in order, or replaces the step at the same moment. Before it all stays as it was: the first value applies from 0 s on.
+fn with_step<T: Copy>(mut steps: Vec<(Timestamp, T)>, at: Timestamp, value: T) -> Vec<(Timestamp, T)> {
+    if let Some(&(_, first)) = steps.first().filter(|(moment, _)| *moment > at) {
+        steps.insert(0, (Timestamp::ZERO, first));
+    }
     let place = steps.partition_point(|(moment, _)| *moment < at);
     match steps.get_mut(place).filter(|(moment, _)| *moment == at) {
         Some(step) => step.1 = value,

@@ -13,7 +13,7 @@ use giusto_sim::{
     link::{LinkError, rate::RateProfile},
     network::Network,
     packet::LinkId,
-    traffic::Pattern,
+    traffic::{Pattern, PatternError},
 };
 use giusto_units::{TimeDelta, Timestamp};
 
@@ -219,7 +219,12 @@ fn kind(flow: &FlowSpec) -> Result<(), KeyError> {
     match &flow.kind {
         FlowKind::Source { departures, size, .. } => {
             let pattern = Pattern::new(departures.clone(), *size);
-            pattern.validate().map_err(|error| ("kind", error.to_string()))
+            let key = |error: &PatternError| match error {
+                PatternError::Unlimited | PatternError::Fast { .. } => "rate",
+                PatternError::Period => "on",
+                _ => "size",
+            };
+            pattern.validate().map_err(|error| (key(&error), error.to_string()))
         }
         FlowKind::Paced { strategy, plan, machine, .. } => {
             let takes_time = *strategy != Strategy::Unpaced || machine.send_cost > TimeDelta::ZERO;

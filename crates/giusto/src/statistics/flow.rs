@@ -74,7 +74,7 @@ pub const FLOW: &[Flow] = &[
         .metric("fairness", |all| jain(all.rates(|flow| flow.received_bytes))),
     Flow::new("", "time to rate", Read::Metric(Unit::Time))
         .defined(
-            "From `from`, or the flow's start without warm-up, to the end of the first 500 ms in which the flows receive `rate` (RFC 8868 §3, item 8).",
+            "From `from`, or the flow's start without warm-up, to the end of the first 500 ms in which the flows receive `rate`, in steps of 500 ms (RFC 8868 §3, item 8).",
         )
         .metric("time-to-rate", |all| all.time_to_rate(all.wanted?)),
 ];

@@ -206,12 +206,10 @@ impl<T> Statistic<T> {
     /// Its value in its unit; `None` for a distribution.
     pub fn number(&self, record: &T) -> Option<f64> {
         match self.read {
-            Read::Rate(of)
-            | Read::Ratio(of)
-            | Read::Time(of)
-            | Read::Decibel(of)
-            | Read::Ppm(of)
-            | Read::Number(of) => of(record),
+            Read::Rate(of) => measured(of(record)),
+            Read::Ratio(of) | Read::Time(of) | Read::Decibel(of) | Read::Ppm(of) | Read::Number(of) => {
+                of(record)
+            }
             Read::Count(_, of) => of(record).map(|count| count as f64),
             Read::Delay(_) | Read::Quantiles(..) | Read::Metric(_) => None,
         }
@@ -236,7 +234,7 @@ impl<T> Statistic<T> {
     /// Its value in words, of a distribution these parts.
     pub fn text(&self, record: &T, parts: &[Part]) -> String {
         match self.read {
-            Read::Rate(of) => or_unknown(of(record), rate),
+            Read::Rate(of) => or_unknown(measured(of(record)), rate),
             Read::Ratio(of) => or_unknown(of(record), percent),
             Read::Count(_, of) => or_unknown(of(record), count),
             Read::Time(of) => or_unknown(of(record), |ms| time_us(ms * 1e3)),
@@ -307,6 +305,11 @@ impl<T> Statistic<T> {
 /// The statistic of flows of this name.
 pub(crate) fn of_flow(name: &str) -> Option<&'static Statistic<FlowRecord>> {
     FLOW.iter().chain(MEDIA).find(|row| row.name == name)
+}
+
+/// A rate, unless it is that of no time.
+fn measured(rate: Option<f64>) -> Option<f64> {
+    rate.filter(|rate| !rate.is_nan())
 }
 
 /// The known quantiles, in units of so many µs, and the maximum.

@@ -119,7 +119,7 @@ fn loss(runs: &[RunResult]) -> String {
             Some(received) => {
                 format!("unknown: no final report of the other end; {} received", count(received))
             }
-            None if far_end(runs).is_some() => "known to the far end alone".to_owned(),
+            None if runs.iter().any(|run| run.far_end.is_some()) => "known to the far end alone".to_owned(),
             None => "unknown: the receiver did not report".to_owned(),
         };
     };
@@ -384,6 +384,10 @@ mod tests {
         far end  reports (RTCP) 3 lost, jitter 125 µs, RTT 40.2 ms
                  reports R 91, MOS-LQ –, MOS-CQ 4.4, 0.40 % discarded
         ");
+        // iperf3 reports without RTCP.
+        let of_iperf3 = FarEndFigures { lost_packets: Some(3), ..FarEndFigures::default() };
+        let of_iperf3 = RunResult { far_end: Some(of_iperf3), ..one_way.clone() };
+        assert!(text(&[of_iperf3]).contains("loss     known to the far end alone"));
         let silent = RunResult { ended: None, ..one_way.clone() };
         assert!(text(&[reported, silent]).contains("far end  reports (RTCP, 1 of 2 streams) 3 lost"));
         insta::assert_snapshot!(text(&[one_way]), @r"

@@ -15,7 +15,7 @@ use nix::{
         socket::{ControlMessage, MsgFlags, SockaddrStorage, sendmsg},
         time::TimeSpec,
     },
-    time::{ClockId, ClockNanosleepFlags, clock_nanosleep},
+    time::ClockId,
 };
 use serde::Serialize;
 
@@ -173,7 +173,8 @@ pub struct SendCounters {
     pub calls: u64,
     /// How often the send buffer was full and a thread waited.
     pub waits: u64,
-    /// How often the interface was full (`ENOBUFS`) and a thread waited.
+    /// How often the queue of the interface dropped what was sent (`ENOBUFS`), which the kernel says only where
+    /// [`report_unreachable`](super::SocketConfig::report_unreachable) is set. These datagrams count as sent: they are lost.
     pub no_buffers: u64,
     /// How often the kernel could not split a message, so that its datagrams were sent one by one.
     pub offload_refusals: u64,
@@ -249,7 +250,12 @@ impl UdpSocket {
                     return Ok(());
                 }
                 Err(Errno::EINTR) => {}
-                Err(Errno::EAGAIN | Errno::ENOBUFS) if !waited => {
+                Err(Errno::ENOBUFS) => {
+                    self.sending.no_buffers.fetch_add(1, Relaxed);
+                    self.sending.datagrams.fetch_add(1, Relaxed);
+                    return Ok(());
+                }
+                Err(Errno::EAGAIN) if !waited => {
                     waited = true;
                     self.sending.waits.fetch_add(1, Relaxed);
                     let mut wanted = [PollFd::new(self.as_fd(), PollFlags::POLLOUT)];
@@ -257,7 +263,7 @@ impl UdpSocket {
                     // Whether there is room now: the next attempt finds out.
                     let _ = ppoll(&mut wanted, Some(limit), None);
                 }
-                Err(Errno::EAGAIN | Errno::ENOBUFS) => {
+                Err(Errno::EAGAIN) => {
                     return Err(Cause::Full(self.config.send_timeout).error(bytes.len(), 0));
                 }
                 Err(errno) => return Err(Cause::Kernel(errno).error(bytes.len(), 0)),
@@ -462,13 +468,20 @@ impl UdpSocket {
                 }
                 // Likewise: a router has reported a smaller MTU, which the system knows from now on.
                 Err(Errno::EMSGSIZE) if !is_split && refusals < MAX_REFUSALS => refusals += 1,
-                Err(errno @ (Errno::EAGAIN | Errno::ENOBUFS)) => {
+                // The interface's queue has dropped it, as any other queue may do. Where that ends a batch early, the system does not say so,
+                // and the datagram is tried once more.
+                Err(Errno::ENOBUFS) => {
+                    self.sending.no_buffers.fetch_add(1, Relaxed);
+                    taken += 1;
+                    waiting_since = None;
+                }
+                Err(Errno::EAGAIN) => {
                     let now = clock::read(ClockId::CLOCK_MONOTONIC);
                     let waited = Duration::from_nanos(now.saturating_sub(*waiting_since.get_or_insert(now)));
                     if waited >= self.config.send_timeout {
                         return (taken, Err(Cause::Full(waited)));
                     }
-                    self.await_room(errno, self.config.send_timeout.saturating_sub(waited));
+                    self.await_room(self.config.send_timeout.saturating_sub(waited));
                 }
                 // Likewise of other answers. Where the error is not that of an earlier datagram, it comes again.
                 Err(errno)
@@ -482,18 +495,11 @@ impl UdpSocket {
     }
 
     /// Waits for space to send, at most for `timeout`.
-    fn await_room(&self, errno: Errno, timeout: Duration) {
-        if errno == Errno::ENOBUFS {
-            // The interface's queue is full, and there is no notification when it drains.
-            self.sending.no_buffers.fetch_add(1, Relaxed);
-            let pause = TimeSpec::from_duration(timeout.min(Duration::from_micros(50)));
-            let _ = clock_nanosleep(ClockId::CLOCK_MONOTONIC, ClockNanosleepFlags::empty(), &pause);
-        } else {
-            self.sending.waits.fetch_add(1, Relaxed);
-            let mut wanted = [PollFd::new(self.as_fd(), PollFlags::POLLOUT)];
-            // Whether there is space, a timeout or a signal: the send finds out.
-            let _ = ppoll(&mut wanted, Some(TimeSpec::from_duration(timeout)), None);
-        }
+    fn await_room(&self, timeout: Duration) {
+        self.sending.waits.fetch_add(1, Relaxed);
+        let mut wanted = [PollFd::new(self.as_fd(), PollFlags::POLLOUT)];
+        // Whether there is space, a timeout or a signal: the send finds out.
+        let _ = ppoll(&mut wanted, Some(TimeSpec::from_duration(timeout)), None);
     }
 
     /// Counts datagrams of a run, and their payload.

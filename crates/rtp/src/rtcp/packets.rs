@@ -102,7 +102,12 @@ pub struct Packets<'a> {
     report_count: ReportCount,
     reduced_size: bool,
     skipped: usize,
+    /// Packets reported so far.
+    reported: usize,
 }
+
+/// The most packets that a datagram may report: as many as there are sequence numbers. A few bytes can repeat one status 8191 times.
+const MAX_REPORTED: usize = 1 << 16;
 
 impl<'a> Packets<'a> {
     /// Checks the frame of each packet in `datagram`.
@@ -117,7 +122,7 @@ impl<'a> Packets<'a> {
         }
         let reduced_size =
             !matches!(first.packet_type, packet_type::SENDER_REPORT | packet_type::RECEIVER_REPORT);
-        Ok(Self { rest: datagram, report_count: ReportCount::Exact, reduced_size, skipped: 0 })
+        Ok(Self { rest: datagram, report_count: ReportCount::Exact, reduced_size, skipped: 0, reported: 0 })
     }
 
     /// Reads RFC 8888 feedback of a sender that uses `num_reports` as `count` specifies.
@@ -181,11 +186,34 @@ impl Iterator for Packets<'_> {
             self.rest = rest;
             match self.read(&frame) {
                 Ok(None) => self.skipped += 1,
-                Ok(Some(packet)) => return Some(Ok(packet)),
+                Ok(Some(packet)) => {
+                    self.reported += reported(&packet);
+                    let found = self.reported;
+                    if found <= MAX_REPORTED {
+                        return Some(Ok(packet));
+                    }
+                    self.rest = &[];
+                    return Some(Err(RtcpError::TooMany {
+                        what: "packet reports",
+                        found,
+                        max: MAX_REPORTED,
+                    }));
+                }
                 Err(error) => return Some(Err(error)),
             }
         }
         None
+    }
+}
+
+/// Number of packets that `packet` reports one by one.
+fn reported(packet: &Packet) -> usize {
+    match packet {
+        Packet::TransportFeedback(feedback) => feedback.packets.len(),
+        Packet::CongestionFeedback(feedback) => {
+            feedback.streams.iter().map(|stream| stream.packets.len()).sum()
+        }
+        _ => 0,
     }
 }
 

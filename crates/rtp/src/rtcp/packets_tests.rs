@@ -467,3 +467,17 @@ fn packets_have_the_bytes_of_another_writer() {
     // Mode 1 and 0x123, two bytes reserved, 1 500 000 = 0x16e360.
     assert_eq!(written(&examples()[7])[12..], [0x81, 0x23, 0, 0, 0, 0x16, 0xe3, 0x60]);
 }
+
+/// A status that repeats takes two bytes for 8191 packets.
+#[test]
+fn a_datagram_reports_at_most_as_many_packets_as_there_are_numbers() {
+    let mut bytes = Vec::new();
+    TransportFeedback { packets: vec![None; 40_000], ..TransportFeedback::default() }
+        .write(&mut bytes)
+        .unwrap();
+    assert!(bytes.len() < 40, "{}", bytes.len());
+    assert!(Packets::new(&bytes).unwrap().all(|packet| packet.is_ok()));
+    let read: Vec<_> = Packets::new(&bytes.repeat(100)).unwrap().collect();
+    let error = RtcpError::TooMany { what: "packet reports", found: 80_000, max: 65_536 };
+    assert_eq!((read.len(), read[1].as_ref().unwrap_err()), (2, &error));
+}

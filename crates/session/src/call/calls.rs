@@ -85,7 +85,8 @@ pub struct CallCounters {
     pub unknown_source: u64,
     /// Messages that are truncated, invalid or damaged.
     pub damaged: u64,
-    /// Without the authentication that is required here, with a wrong one, or copies.
+    /// Without the authentication that is required here, with a wrong one, or copies. Copies of media that are authenticated, but not
+    /// encrypted, [count there](CallMedia::on_copy).
     pub unauthenticated: u64,
     /// With a token or cookie that was not issued to their address.
     pub forged: u64,

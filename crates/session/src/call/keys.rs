@@ -148,14 +148,24 @@ impl Guard {
         }
     }
 
-    /// The RTP or RTCP datagram without its protection; `None` if it is not from the far end, or a copy.
-    pub(super) fn open<'a>(&mut self, datagram: &'a [u8]) -> Option<Cow<'a, [u8]>> {
+    /// The RTP or RTCP datagram without its protection.
+    pub(super) fn open<'a>(&mut self, datagram: &'a [u8]) -> Result<Cow<'a, [u8]>, Unopened> {
         match self {
-            Self::Insecure => Some(Cow::Borrowed(datagram)),
+            Self::Insecure => Ok(Cow::Borrowed(datagram)),
             Self::Mac(keys) => keys.open(datagram).map(Cow::Borrowed),
-            Self::Srtp(cipher) => cipher.open(datagram).map(Cow::Owned),
+            // It decrypts nothing twice, and does not say which are copies.
+            Self::Srtp(cipher) => cipher.open(datagram).map(Cow::Owned).ok_or(Unopened::Forged),
         }
     }
+}
+
+/// Why a datagram of media is not taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unopened {
+    /// It is not from the far end, or too old to know.
+    Forged,
+    /// It is from the far end and was taken before.
+    Copy,
 }
 
 /// The purposes of what one end sends and receives.
@@ -210,7 +220,16 @@ impl MediaKeys {
     }
 
     /// The RTP or RTCP datagram without number and MAC, if it is from the far end and no copy.
-    pub(super) fn open<'a>(&mut self, datagram: &'a [u8]) -> Option<&'a [u8]> {
+    pub(super) fn open<'a>(&mut self, datagram: &'a [u8]) -> Result<&'a [u8], Unopened> {
+        let (number, media) = self.authentic(datagram).ok_or(Unopened::Forged)?;
+        if self.heard.has(number) {
+            return Err(Unopened::Copy);
+        }
+        if self.heard.admits(number) { Ok(media) } else { Err(Unopened::Forged) }
+    }
+
+    /// The number and the content of a datagram from the far end.
+    fn authentic<'a>(&self, datagram: &'a [u8]) -> Option<(u64, &'a [u8])> {
         let (covered, tag) = datagram.split_last_chunk::<TAG_BYTES>()?;
         let (media, lower) = covered.split_last_chunk::<NUMBER_BYTES>()?;
         // The number with these lower bits that is nearest to the highest so far.
@@ -218,8 +237,7 @@ impl MediaKeys {
         let ahead = u32::from_be_bytes(*lower).wrapping_sub(highest as u32) as i32;
         let number = highest.checked_add_signed(ahead.into())?;
         let [upper, _] = halves(number);
-        let is_authentic = self.incoming.verify(&[covered, &upper], tag);
-        (is_authentic && self.heard.admits(number)).then_some(media)
+        self.incoming.verify(&[covered, &upper], tag).then_some((number, media))
     }
 }
 
@@ -246,16 +264,16 @@ mod tests {
         let sealed = &sealed[2..];
         assert_eq!(sealed.len(), 24 + SEAL_TRAILER_BYTES);
         let mut listener = keys(false);
-        assert_eq!(listener.open(sealed), Some(&[0x80; 24][..]));
-        assert_eq!(listener.open(sealed), None, "a copy");
-        assert_eq!(keys(true).open(sealed), None, "sent back");
+        assert_eq!(listener.open(sealed), Ok(&[0x80; 24][..]));
+        assert_eq!(listener.open(sealed), Err(Unopened::Copy));
+        assert_eq!(keys(true).open(sealed), Err(Unopened::Forged), "sent back");
         for (nonce, proof, token) in [(2, 3, 2), (1, 4, 2), (1, 3, 3)] {
             let cookie = Cookie { proof: [proof; 16], ..COOKIE };
             let mut other = MediaKeys::of_handshake(false, nonce, &cookie, StreamToken(token)).unwrap();
-            assert_eq!(other.open(sealed), None);
+            assert_eq!(other.open(sealed), Err(Unopened::Forged));
         }
         for length in 0..sealed.len() {
-            assert_eq!(keys(false).open(&sealed[..length]), None);
+            assert_eq!(keys(false).open(&sealed[..length]), Err(Unopened::Forged));
         }
     }
 
@@ -267,12 +285,20 @@ mod tests {
             caller.sent = sent;
             let mut sealed = vec![0x80; 12];
             caller.seal(&mut sealed, 0);
-            assert!(listener.open(&sealed).is_some(), "{sent}");
-            assert!(listener.open(&sealed).is_none(), "{sent}");
+            assert!(listener.open(&sealed).is_ok(), "{sent}");
+            assert_eq!(listener.open(&sealed), Err(Unopened::Copy), "{sent}");
         }
         caller.sent = u64::from(u32::MAX);
         let mut late = vec![0x80; 12];
         caller.seal(&mut late, 0);
-        assert!(listener.open(&late).is_none(), "it was there before");
+        assert_eq!(listener.open(&late), Err(Unopened::Copy));
+        caller.sent = u64::from(u32::MAX) - 2000;
+        let mut late = vec![0x80; 12];
+        caller.seal(&mut late, 0);
+        assert_eq!(
+            listener.open(&late),
+            Err(Unopened::Forged),
+            "too late to know whether it was there before"
+        );
     }
 }

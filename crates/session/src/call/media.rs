@@ -41,6 +41,12 @@ pub trait CallMedia {
         let _ = (now, kind, size);
     }
 
+    /// A datagram whose second byte is `kind` has arrived again. Only the first of them is [handled](Self::handle_datagram). Datagrams of a
+    /// call that is encrypted, or not protected at all, are not looked at for this. The default ignores it.
+    fn on_copy(&mut self, kind: u8) {
+        let _ = kind;
+    }
+
     /// Takes no more frames. What is queued is still sent, until [`is_sent`](Self::is_sent). The default does nothing.
     fn close(&mut self) {}
 

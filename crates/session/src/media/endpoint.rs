@@ -155,3 +155,22 @@ impl MediaEndpoint {
         sender.or_else(|| self.receiver.as_mut()?.poll_event())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn damaged_rtcp_is_counted_as_a_whole_and_by_its_packets() {
+        let mut end = MediaEndpoint::new(None, None);
+        let mut damaged_after = |head: &[u8]| {
+            end.handle_parts(Timestamp::ZERO, head, &Payload::default(), Ecn::NotEct);
+            end.damaged()
+        };
+        // An empty receiver report, once whole and once without its last word; then with two feedbacks that lack their content.
+        let report = [0x80, 201, 0, 1, 0, 0, 0, 1];
+        assert_eq!(damaged_after(&report), 0);
+        assert_eq!(damaged_after(&report[..4]), 1);
+        assert_eq!(damaged_after(&[&report[..], &[0x8f, 205, 0, 0].repeat(2)].concat()), 3);
+    }
+}

@@ -74,7 +74,7 @@ pub enum DelayError {
         delay: TimeDelta,
     },
     /// Times are not increasing.
-    #[error("time runs backwards, from {before} to {after}: sort by time")]
+    #[error("each time must be later than the one before, found {after} behind {before}: sort by time")]
     Backwards {
         /// The earlier entry.
         before: Timestamp,

@@ -81,7 +81,7 @@ pub enum RateError {
     #[error("no rates: give at least one time and its rate")]
     Empty,
     /// Times are not increasing.
-    #[error("time runs backwards, from {before} to {after}: sort by time")]
+    #[error("each time must be later than the one before, found {after} behind {before}: sort by time")]
     Backwards {
         /// The earlier entry.
         before: Timestamp,
@@ -134,7 +134,18 @@ impl RateProfile {
 
     /// Capacity in bytes from the start until `end`; `None` if unlimited. That of a token bucket includes its first burst.
     pub fn capacity(&self, end: Timestamp) -> Option<DataSize> {
-        let bits_nanos: u128 = match self {
+        Some(DataSize::from_bytes((self.work_until(end)? / u128::from(WORK_PER_BYTE)) as u64))
+    }
+
+    /// Capacity in bits from `from` until `to`; `None` if unlimited.
+    pub fn bits_between(&self, from: Timestamp, to: Timestamp) -> Option<f64> {
+        let work = self.work_until(to)?.saturating_sub(self.work_until(from)?);
+        Some(work as f64 / (WORK_PER_BYTE / 8) as f64)
+    }
+
+    /// Capacity from the start until `end`, in bit·ns/s; `None` if unlimited.
+    fn work_until(&self, end: Timestamp) -> Option<u128> {
+        Some(match self {
             Self::Unlimited => return None,
             Self::Fixed(rate) => u128::from(rate.as_bps()) * u128::from(end.as_nanos()),
             Self::Steps { steps, period } => {
@@ -157,8 +168,7 @@ impl RateProfile {
                 count * u128::from(*bytes) * u128::from(WORK_PER_BYTE)
             }
             Self::TokenBucket(bucket) => bucket.work_until(end),
-        };
-        Some(DataSize::from_bytes((bits_nanos / u128::from(WORK_PER_BYTE)) as u64))
+        })
     }
 }
 

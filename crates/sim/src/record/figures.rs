@@ -136,9 +136,9 @@ impl FlowFigures {
     /// Received bytes are counted in steps of this width, from the start of the window.
     pub const STEP: TimeDelta = TimeDelta::from_millis(500);
 
-    /// `bytes` divided by the length of the window; 0 if that is zero.
+    /// `bytes` divided by the length of the window; NaN if that is zero.
     pub fn rate_bps(&self, bytes: u64) -> f64 {
-        if self.seconds > 0.0 { bytes as f64 * 8.0 / self.seconds } else { 0.0 }
+        if self.seconds > 0.0 { bytes as f64 * 8.0 / self.seconds } else { f64::NAN }
     }
 }
 

@@ -333,7 +333,7 @@ impl Recorder {
         let window = &planned.window;
         Some(FlowRecord {
             from_s: window.start.as_seconds(),
-            to_s: window.end.min(end).as_seconds(),
+            to_s: window.end.min(end).max(window.start).as_seconds(),
             sent_rate_bps: figures.rate_bps(figures.sent_bytes),
             received_rate_bps: figures.rate_bps(figures.received_bytes),
             goodput_bps: planned.answers.map(|_| figures.rate_bps(figures.goodput_bytes)),
@@ -362,12 +362,10 @@ impl Recorder {
         let counters = counters.since(&before.counters);
         // A run that ended before its window has no other one.
         let from = if planned.window.start < end { planned.window.start } else { Timestamp::ZERO };
-        let capacity = planned.rate.capacity(end).zip(planned.rate.capacity(from)).filter(|_| end > from);
+        let capacity = planned.rate.bits_between(from, end).filter(|_| end > from);
         Some(LinkRecord {
             utilisation_ratio: figures.utilisation_ratio,
-            capacity_bps: capacity.map(|(until, before)| {
-                until.saturating_sub(before).as_bits() as f64 / (end - from).as_seconds()
-            }),
+            capacity_bps: capacity.map(|bits| bits / (end - from).as_seconds()),
             offered_packets: counters.offered_packets + before.inside,
             delivered_packets: counters.delivered_packets,
             dropped_packets: counters.dropped_packets(),

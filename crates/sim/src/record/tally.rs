@@ -383,10 +383,8 @@ impl LinkTally {
     /// A packet counts at the start of its transmission, so a window may count up to one packet more than its
     /// capacity: the result is limited to 1.
     fn utilisation(&self, rate: &RateProfile, end: Timestamp) -> Option<f64> {
-        let (from, to) = (rate.capacity(self.window.start)?, rate.capacity(self.window.end.min(end))?);
-        let capacity = to.saturating_sub(from);
-        (capacity > DataSize::ZERO)
-            .then(|| (self.transmitted_bytes as f64 / capacity.as_bytes() as f64).min(1.0))
+        let capacity = rate.bits_between(self.window.start, self.window.end.min(end))?;
+        (capacity > 0.0).then(|| (self.transmitted_bytes as f64 * 8.0 / capacity).min(1.0))
     }
 }
 

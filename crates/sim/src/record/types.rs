@@ -1,6 +1,6 @@
 //! The types of a record. Each is plain data that is serialised as it is.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use giusto_congestion::Cause;
 
@@ -104,9 +104,11 @@ pub struct FlowRecord {
     pub from_s: f64,
     /// End of its window.
     pub to_s: f64,
-    /// All headers included.
+    /// All headers included. Rates over a window of no time are NaN, null in JSON.
+    #[serde(deserialize_with = "null_is_nan")]
     pub sent_rate_bps: f64,
     /// All headers included; unique packets.
+    #[serde(deserialize_with = "null_is_nan")]
     pub received_rate_bps: f64,
     /// Payload delivered to the application: in-order bytes of TCP, complete frames of media; `None` for
     /// other kinds.
@@ -171,6 +173,11 @@ impl FlowRecord {
     }
 }
 
+/// Reads a rate; null is that of no time.
+fn null_is_nan<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    Ok(Option::deserialize(from)?.unwrap_or(f64::NAN))
+}
+
 giusto_units::defaults! {
     /// One stream of a media flow, over the window of its flow.
     #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -184,7 +191,8 @@ giusto_units::defaults! {
         /// Video: its weight relative to the others.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub priority: Option<f64> = None,
-        /// Payload of the frames that arrived complete.
+        /// Payload of the frames that arrived complete; NaN, null in JSON, over a window of no time.
+        #[serde(deserialize_with = "null_is_nan")]
         pub goodput_bps: f64 = 0.0,
         /// Frames that arrived complete.
         pub frames: u64 = 0,

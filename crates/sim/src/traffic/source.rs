@@ -200,7 +200,7 @@ pub enum PatternError {
         rate: DataRate,
     },
     /// A constant rate is unlimited, so time would not advance.
-    #[error("a source needs a rate")]
+    #[error("rate: a source needs one, found \"unlimited\": give one such as \"5 Mbit/s\"")]
     Unlimited,
     /// The mean of a period is zero or does not exist.
     #[error("the mean of on and off periods must be above 0 s, and a Pareto shape finite and above 1")]

@@ -11,8 +11,8 @@ use giusto_units::{DataRate, DataSize, PeerTimestamp, TimeDelta};
 /// counts the sizes that it is given.
 ///
 /// An arrival earlier than the latest one counts as if it came at the same time. If it is earlier by more
-/// than the window, it indicates a clock jump, and the measurement restarts. Memory is bounded by the packets
-/// that arrive in one window.
+/// than the window, it indicates a clock jump, and the measurement restarts. Memory is bounded by the times of
+/// arrival in one window.
 #[derive(Debug, Clone)]
 pub(crate) struct WindowedRate {
     window: TimeDelta,
@@ -40,7 +40,10 @@ impl WindowedRate {
         }
         let arrival = self.packets.back().map_or(arrival, |_| arrival.max(latest));
         self.first.get_or_insert(arrival);
-        self.packets.push_back((arrival, size));
+        match self.packets.back_mut().filter(|(latest, _)| *latest == arrival) {
+            Some((_, sum)) => *sum += size,
+            None => self.packets.push_back((arrival, size)),
+        }
         self.sum = self.sum.saturating_add(size.as_bytes());
         while let Some(&(at, size)) = self.packets.front().filter(|(at, _)| arrival - *at >= self.window) {
             debug_assert!(at <= arrival);
@@ -81,6 +84,18 @@ mod tests {
             let expected = (i >= 50).then(|| DataRate::from_bps(800_000));
             assert_eq!(rate.rate(), expected, "packet {i}");
         }
+    }
+
+    #[test]
+    fn packets_of_one_time_are_kept_as_one() {
+        let mut rate = WindowedRate::default();
+        rate.on_packet(at(0), DataSize::from_bytes(1000));
+        (0..100_000).for_each(|_| rate.on_packet(at(500), DataSize::from_bytes(1000)));
+        assert_eq!(rate.packets.len(), 2);
+        rate.on_packet(at(1000), DataSize::from_bytes(1000));
+        assert_eq!(rate.rate(), Some(DataRate::from_bps(800_008_000)));
+        rate.on_packet(at(1500), DataSize::from_bytes(1000));
+        assert_eq!(rate.rate(), Some(DataRate::from_bps(16_000)));
     }
 
     #[test]

@@ -299,7 +299,7 @@ fn replay(result: &BenchmarkResult, row: &RunRow, controller: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:+".contains(c);
     let seed = &row.seed;
     let source = match &result.recordings {
-        Some(_) => "--recordings DIR".to_owned(),
+        Some(_) => format!("--recordings DIR{}", result.recording_flags),
         None if seed.chars().all(plain) => format!("--seed={seed}"),
         None => format!("--seed='{}'", seed.replace('\'', "'\\''")),
     };
@@ -377,8 +377,12 @@ fn family_summary(rows: &[&RunRow]) -> FamilySummary {
     }
 }
 
-/// The percentile bootstrap interval of the mean (Efron and Tibshirani, "An Introduction to the Bootstrap", 1993, §13.3).
+/// The percentile bootstrap interval of the mean of differences of utility (Efron and Tibshirani, "An Introduction to the Bootstrap", 1993,
+/// §13.3). One value leaves all open that two utilities permit.
 fn bootstrap(values: &[f64], random: &mut Random) -> [f64; 2] {
+    if values.len() < 2 {
+        return [-1.0, 1.0];
+    }
     let mut means: Vec<f64> = (0..RESAMPLES)
         .map(|_| {
             let drawn = (0..values.len()).filter_map(|_| values.get(random.random_range(0..values.len())));

@@ -8,7 +8,7 @@ use giusto_sim::{
 use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
 
 use super::{
-    link::{RATE, rate},
+    link::{LIMITED, rate},
     media::{MEDIA, media},
     prelude::*,
     tcp::{TCP, settings},
@@ -54,20 +54,20 @@ keys! { DRAWN {
 } }
 
 keys! { CBR {
-    "rate", RATE, Required("64 kbit/s"), "Rate";
+    "rate", LIMITED, Required("64 kbit/s"), "Rate";
 } }
 keys! { POISSON {
     "rate", Rate(ABOVE_0), Required("64 kbit/s"), "Mean rate";
 } }
 keys! { ON_OFF {
     "rate", Rate(ABOVE_0), Required("64 kbit/s"), "Rate while it is on";
-    "on", Any(&[Time(ANY), Table(&PERIODS)]), Required("1 s"), "Length of each period with packets";
-    "off", Any(&[Time(ANY), Table(&PERIODS)]), Required("1 s"), "Length of each pause";
+    "on", Any(&[Time(ABOVE_0), Table(&PERIODS)]), Required("1 s"), "Length of each period with packets";
+    "off", Any(&[Time(ABOVE_0), Table(&PERIODS)]), Required("1 s"), "Length of each pause";
 } }
 const PERIODS: Group = Group::new("periods", &[DRAWN_PERIODS]);
 keys! { DRAWN_PERIODS {
-    "exponential", Time(ANY), Unset, "Mean of exponentially distributed lengths";
-    "pareto", Time(ANY), Unset, "Mean of Pareto-distributed lengths, instead";
+    "exponential", Time(ABOVE_0), Unset, "Mean of exponentially distributed lengths";
+    "pareto", Time(ABOVE_0), Unset, "Mean of Pareto-distributed lengths, instead";
     "shape", SHAPE, Said("`1.5` with `pareto`"), "Pareto shape";
 } }
 const SHAPE: Kind = Number(above(1.0));

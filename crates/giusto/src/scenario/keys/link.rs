@@ -42,7 +42,9 @@ keys! { DIRECTION, direction(to: LinkSpec) {
 } }
 
 /// A rate that may change.
-pub(super) const RATE: Kind = Any(&[Rate(ABOVE_0), Word("unlimited"), Table(&BUCKET), Table(&PROFILE)]);
+const RATE: Kind = Any(&[Rate(ABOVE_0), Word("unlimited"), Table(&BUCKET), Table(&PROFILE)]);
+/// A rate that is not unlimited.
+pub(super) const LIMITED: Kind = Any(&[Rate(ABOVE_0), Table(&BUCKET), Table(&PROFILE)]);
 const PROFILE: Group = Group::new("rate", &[STEPS, TRACES]);
 const BUCKET: Group = Group::new("token-bucket", &[TOKENS]);
 

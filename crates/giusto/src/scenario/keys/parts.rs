@@ -14,7 +14,7 @@ pub(super) fn head(keys: &mut read::Table<'_>, name: &mut String, description: &
     keys.set("description", description);
     keys.set_with("seed", seed, |node| match node.get_ref().as_str().map(str::parse) {
         Some(Ok(seed)) => Ok(seed),
-        Some(Err(_)) => wrong(node, "expected a whole number from 0 to 18446744073709551615"),
+        Some(Err(_)) => expected(node, "a whole number from 0 to 18446744073709551615"),
         None => u64::read(node),
     });
 }

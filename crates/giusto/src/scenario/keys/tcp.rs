@@ -13,7 +13,7 @@ keys! { TCP, tcp(to: Settings) {
     "mss", Size(within(64.0, 65_495.0)), Is("1460 B"), "Maximum segment size, with options";
     "sack", Switch, Is("true"), "Selective acknowledgements (RFC 2018)" => to.sack;
     "timestamps", Switch, Is("true"), "Timestamps (RFC 7323)" => to.timestamps;
-    "ecn", Switch, Shown("false"), "ECN (RFC 3168)" => to.ecn;
+    "ecn", Switch, Shown("false"), "ECN (RFC 3168); BBR ignores marks" => to.ecn;
     "prr", Switch, Is("true"), "Proportional rate reduction (RFC 9937)" => to.prr;
     "rack", Switch, Is("true"), "Loss detection by time and tail loss probes (RFC 8985)" => to.rack;
     "frto", Switch, Is("true"), "Undo spurious timeouts (RFC 5682)" => to.frto;

@@ -76,14 +76,29 @@ impl<'t> Table<'t> {
         key: &'static str,
         read: impl FnOnce(&'t Node<'t>) -> Found<T>,
     ) -> Option<T> {
+        let node = self.checked(key)?;
+        match read(node) {
+            Ok(value) => Some(value),
+            Err(problems) => {
+                self.problems.extend(within(problems, key));
+                None
+            }
+        }
+    }
+
+    /// The value of `key`, if it is there and in its range.
+    fn checked(&mut self, key: &'static str) -> Option<&'t Node<'t>> {
         let row = self.rows.iter().find(|row| row.name == key);
         debug_assert!(row.is_some() || !self.all_known, "{key} has no row");
         let node = self.entries()?.get(key)?;
-        let checked = row.map_or(Ok(()), |row| {
-            check(&row.kind, node).map_err(|text| vec![Problem { span: node.span(), text: text + &fix(row) }])
-        });
-        let value = checked.and_then(|()| read(node));
-        value.map_err(|problems| self.problems.extend(within(problems, key))).ok()
+        if let Some(row) = row
+            && let Err(text) = check(&row.kind, node)
+        {
+            let problem = Problem { span: node.span(), text: text + &fix(row) };
+            self.problems.extend(within(vec![problem], key));
+            return None;
+        }
+        Some(node)
     }
 
     /// Whether `key` is there.

@@ -26,7 +26,11 @@ pub(in crate::scenario) trait Read: Sized {
 }
 
 pub(in crate::scenario) fn wrong<T>(node: &Node<'_>, text: impl fmt::Display) -> Found<T> {
-    Err(vec![Problem { span: node.span(), text: text.to_string() }])
+    Err(problem(node, &text))
+}
+
+fn problem(node: &Node<'_>, text: &dyn fmt::Display) -> Vec<Problem> {
+    vec![Problem { span: node.span(), text: text.to_string() }]
 }
 
 pub(in crate::scenario) fn expected<T>(node: &Node<'_>, what: &str) -> Found<T> {

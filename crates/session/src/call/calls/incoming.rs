@@ -9,7 +9,7 @@ use crate::{
     call::{
         end::{CallStatus, End, OpeningKeys, Stage},
         event::{CallError, CallEvent},
-        keys::{CallKeys, Guard, MediaKeys, opening_key},
+        keys::{CallKeys, Guard, MediaKeys, Unopened, opening_key},
         media::CallMedia,
         messages::{CallRefusal, Message, Offer, Sealed, sources_of},
     },
@@ -33,9 +33,15 @@ impl<M: CallMedia> Calls<M> {
             self.counters.unknown_source += 1;
             return;
         };
-        let Some(bytes) = end.guard.as_mut().and_then(|guard| guard.open(bytes)) else {
-            self.counters.unauthenticated += 1;
-            return;
+        let kind = bytes.get(1).copied().unwrap_or_default();
+        let opened = end.guard.as_mut().map_or(Err(Unopened::Forged), |guard| guard.open(bytes));
+        let bytes = match (opened, &mut end.media) {
+            (Ok(bytes), _) => bytes,
+            (Err(Unopened::Copy), Some(media)) => return media.on_copy(kind),
+            (Err(_), _) => {
+                self.counters.unauthenticated += 1;
+                return;
+            }
         };
         if matches!(end.stage, Stage::Over(_)) {
             return;

@@ -20,6 +20,7 @@ pub(super) struct Ticks {
     pub(super) sent: u64,
     pub(super) unsent: u64,
     pub(super) received: Vec<Timestamp>,
+    pub(super) copies: usize,
     pub(super) stopped: bool,
     /// What is queued at the end: packets.
     pub(super) queued: Option<u64>,
@@ -41,6 +42,11 @@ impl CallMedia for Ticks {
     }
 
     fn handle_timeout(&mut self, _now: Timestamp) {}
+
+    fn on_copy(&mut self, kind: u8) {
+        assert_eq!(kind, 96);
+        self.copies += 1;
+    }
 
     fn poll_transmit(&mut self, now: Timestamp) -> Option<Datagram> {
         let due = self.next.filter(|due| *due <= now && !self.stopped)?;

@@ -75,7 +75,7 @@ use giusto_rtp::{
 use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
 use parity::RecoveredPacket;
 use reporter::{Arrived, Extensions, Reporter};
-use sources::{Admission, SourceRules, Sources};
+use sources::{HeldPacket, SourceRules, Sources};
 
 use super::{
     datagram::Datagram,
@@ -187,19 +187,17 @@ impl MediaReceiver {
             self.damaged += 1;
             return;
         };
-        match self
+        let admitted = self
             .sources
             .on_media(now, header.ssrc)
-            .map(|source| source.admit(now, header.sequence, head, payload))
-        {
-            Some(Admission::Now) => self.take(now, &header, content, head, payload),
-            Some(Admission::After(before)) => {
-                if let Ok((header, content)) = RtpHeader::parse(&before.head) {
-                    self.take(before.at, &header, content, &before.head, &before.payload);
+            .and_then(|source| source.admit(now, header.sequence, head, payload));
+        if let Some(confirmed) = admitted {
+            for HeldPacket { at, head, payload, .. } in confirmed {
+                if let Ok((header, content)) = RtpHeader::parse(&head) {
+                    self.take(at, &header, content, &head, &payload);
                 }
-                self.take(now, &header, content, head, payload);
             }
-            Some(Admission::Later) | None => {}
+            self.take(now, &header, content, head, payload);
         }
         if !self.sources.any_live() {
             return;

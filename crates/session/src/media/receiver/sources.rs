@@ -32,6 +32,9 @@ const REPORTED_INTERVALS: i64 = 2;
 /// A number further ahead than this is believed only if another packet follows it as closely. RFC 3550 A.1 believes 3000 at once
 /// (`MAX_DROPOUT`); then one number with a wrong bit is thousands of lost packets. Chosen by us.
 const MAX_STEP: i16 = 16;
+/// Packets that may wait to be believed: where packets overtake each other by a hundred, some are near each other. Chosen by us.
+const MAX_HELD: usize = 32;
+const MAX_HELD_FOR: TimeDelta = TimeDelta::from_seconds(1);
 /// A believed number further ahead than this belongs to a restarted sequence (RFC 3550 A.1, `MAX_DROPOUT`).
 const MAX_AHEAD: i16 = 3000;
 /// So does one further behind than this. RFC 3550 A.1 has 100 (`MAX_MISORDER`), two seconds at its 50 packets/s; video has
@@ -266,17 +269,6 @@ pub(super) struct HeldPacket {
     pub(super) payload: Payload,
 }
 
-/// What to do with a packet, by its number.
-#[derive(Debug)]
-pub(super) enum Admission {
-    /// Handle it.
-    Now,
-    /// It has confirmed the number of this packet: handle that one first.
-    After(HeldPacket),
-    /// Nothing: it waits, or it is dropped.
-    Later,
-}
-
 giusto_units::defaults! {
     /// The state of one source.
     #[derive(Debug)]
@@ -287,7 +279,7 @@ giusto_units::defaults! {
         /// The highest sequence number, unwrapped.
         highest: Option<u64> = None,
         /// The latest packet that is not near the others, until one that follows it confirms its number.
-        held: Option<HeldPacket> = None,
+        held: Vec<HeldPacket> = Vec::new(),
         tracker: SequenceTracker = tracker(),
         /// The counts of earlier trackers, before restarts of the sequence.
         settled: SourceFigures = SourceFigures { ssrc, ..SourceFigures::default() },
@@ -504,32 +496,48 @@ impl Source {
         })
     }
 
-    /// Whether the number of a packet is near the others. One that is not waits until another follows it: then packets between
-    /// were lost, or the sequence was restarted (RFC 3550 A.1).
+    /// The packets that waited for this one, in the order of their arrival, if its number is believed. A number that is not near the
+    /// others waits, with its packet, until another is near it: then packets between were lost or are late, or the sequence was restarted
+    /// (RFC 3550 A.1).
     pub(super) fn admit(
         &mut self,
         now: Timestamp,
         sequence: u16,
         head: &[u8],
         payload: &Payload,
-    ) -> Admission {
-        let Some(highest) = self.highest else { return Admission::Now };
-        let step = sequence.wrapping_sub(highest as u16) as i16;
-        if (-MAX_BEHIND..=MAX_STEP).contains(&step) {
-            return Admission::Now;
+    ) -> Option<Vec<HeldPacket>> {
+        let Some(highest) = self.highest else { return Some(Vec::new()) };
+        let ahead = |number: u16, of: u16| number.wrapping_sub(of) as i16;
+        let mut highest = highest as u16;
+        self.held.retain(|held| now.saturating_since(held.at) < MAX_HELD_FOR);
+        if !(-MAX_BEHIND..=MAX_STEP).contains(&ahead(sequence, highest)) {
+            // A copy says nothing.
+            let is_near = |held: &HeldPacket| {
+                (1..=MAX_STEP.unsigned_abs()).contains(&ahead(sequence, held.sequence).unsigned_abs())
+            };
+            let near = self.held.iter().find(|held| is_near(held)).map(|held| held.sequence);
+            let Some(near) = near else {
+                if self.held.len() >= MAX_HELD {
+                    self.held.remove(0);
+                }
+                let (head, payload) = (head.to_vec(), payload.clone());
+                self.held.push(HeldPacket { sequence, at: now, head, payload });
+                return None;
+            };
+            if !(-MAX_BEHIND..=MAX_AHEAD).contains(&ahead(near, highest)) {
+                self.restart(now);
+                highest = near;
+            }
+            if ahead(near, highest) > 0 {
+                highest = near;
+            }
         }
-        let follows =
-            |held: &HeldPacket| (1..=MAX_STEP).contains(&(sequence.wrapping_sub(held.sequence) as i16));
-        let Some(confirmed) = self.held.take_if(|held| follows(held)) else {
-            let (head, payload) = (head.to_vec(), payload.clone());
-            self.held = Some(HeldPacket { sequence, at: now, head, payload });
-            return Admission::Later;
-        };
-        let step = confirmed.sequence.wrapping_sub(highest as u16) as i16;
-        if !(-MAX_BEHIND..=MAX_AHEAD).contains(&step) {
-            self.restart(now);
+        if ahead(sequence, highest) > 0 {
+            highest = sequence;
         }
-        Admission::After(confirmed)
+        let is_confirmed =
+            |held: &mut HeldPacket| (-MAX_BEHIND..=MAX_STEP).contains(&ahead(held.sequence, highest));
+        Some(self.held.extract_if(.., is_confirmed).collect())
     }
 
     /// Begins another sequence.

@@ -101,10 +101,7 @@ fn rejects_invalid_profiles() {
             "rate is 0 bit/s for ever from 5.000000000 s on: end the outage with a later rate above 0 bit/s",
         ),
         (steps(&[], None), "no rates"),
-        (
-            steps(&[(5_000_000_000, 1), (3_000_000_000, 1)], None),
-            "time runs backwards, from 5.000000000 s to 3.000000000 s",
-        ),
+        (steps(&[(5_000_000_000, 1), (3_000_000_000, 1)], None), "found 3.000000000 s behind 5.000000000 s"),
         (steps(&[(0, 1), (9, 1)], Some(9)), "it repeats after 9 ns"),
         (RateProfile::Opportunities { at: vec![at(0)], bytes: 1504 }, "it repeats after 0 ns"),
     ] {

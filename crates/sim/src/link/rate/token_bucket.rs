@@ -37,6 +37,9 @@ impl TokenBucket {
 
     /// The most work that can be done from the start until `end`, in bit·ns/s.
     pub(super) fn work_until(&self, end: Timestamp) -> u128 {
+        if end == Timestamp::ZERO {
+            return 0;
+        }
         let at = |rate: DataRate| u128::from(rate.as_bps()) * u128::from(end.as_nanos());
         let tokens = work(self.burst).saturating_add(at(self.rate));
         self.peak.map_or(tokens, |peak| tokens.min(at(peak)))
@@ -186,5 +189,10 @@ mod tests {
         let bytes =
             |millis: u64| bucket.capacity(Timestamp::from_nanos(millis * 1_000_000)).unwrap().as_bytes();
         assert_eq!([bytes(0), bytes(2), bytes(3), bytes(10)], [0, 4000, 6000, 13_000]);
+        // Without a peak rate too, a window from the start has the first burst, and a later one what follows.
+        let bucket =
+            RateProfile::TokenBucket(TokenBucket { rate, burst: DataSize::from_bytes(3000), peak: None });
+        let bits = |from, to| bucket.bits_between(Timestamp::from_nanos(from), Timestamp::from_nanos(to));
+        assert_eq!([bits(0, 10_000_000), bits(10_000_000, 20_000_000)], [Some(104_000.0), Some(80_000.0)]);
     }
 }
