@@ -150,7 +150,7 @@ class LinkStatistics:
     Attributes
     ----------
     utilisation_ratio : float or None
-        Bytes whose transmission begins in the window over its capacity; unknown if the rate is unlimited.
+        Bytes whose transmission begins in the window, over the capacity in it; unknown if the rate is unlimited.
     capacity_bps : float or None
         Mean of its rate over time.
     offered_packets : int

@@ -7,6 +7,7 @@ use giusto::{
     run::{self, RecordOptions},
     scenario::Scenario,
 };
+use giusto_congestion::Cause;
 use giusto_units::TimeDelta;
 
 /// A call of `tempo` over 30 s, with these keys of the link, of the call, and more flows. Windows of 100 ms.
@@ -109,6 +110,21 @@ fn beside_tcp_a_share_is_held_without_overflows() {
         let (share, loss) = (used(&run, 8.0, 10, 30), run.flows[0].loss_ratio.unwrap());
         assert!((0.2..0.5).contains(&share) && loss < 0.008, "{share} {loss}");
     }
+}
+
+#[test]
+fn beside_tcp_a_lower_rate_has_a_true_cause() {
+    let link = "rate = \"3 Mbit/s\"\ndelay = \"20 ms\"\nqueue = { kind = \"drop-tail\", limit = \"100 kB\" }";
+    let record = seeded(1, link, ENDS, &tcp("cubic"));
+    let timeline = record.timeline.unwrap();
+    let causes = timeline.flows[0].media.as_ref().unwrap().decisions.iter().map(|decision| &decision.cause);
+    let ratios: Vec<f64> = causes
+        .clone()
+        .filter_map(|cause| if let Cause::Loss { ratio } = cause { Some(*ratio) } else { None })
+        .collect();
+    assert!(!ratios.is_empty() && ratios.iter().all(|ratio| (1e-4..0.5).contains(ratio)), "{ratios:?}");
+    // The window over a longer round-trip time.
+    assert!(causes.filter(|cause| **cause == Cause::Rtt).count() > ratios.len());
 }
 
 #[test]

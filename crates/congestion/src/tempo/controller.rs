@@ -402,7 +402,8 @@ impl Tempo {
         let max = bps(self.config.limits.max);
         let (rate, outcome) = compete.step(path, self.rate, self.loss.usual(), max);
         self.cause = if rate < self.rate && path.is_lost_now {
-            Cause::Loss { ratio: path.loss.ratio }
+            // The ratio may not contain this loss yet: it is at least one of as many packets.
+            Cause::Loss { ratio: path.loss.ratio.max(1.0 / path.loss.packets.max(1.0)) }
         } else if rate < self.rate {
             // The window over a longer round-trip time.
             Cause::Rtt

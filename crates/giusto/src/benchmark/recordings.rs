@@ -337,6 +337,7 @@ mod tests {
         let twice = Recordings::read(folder.path(), false, 2.0).unwrap();
         assert!((twice.windows[0].mean_from(0.0) / 6.016e6 - 1.0).abs() < 1e-3);
         assert_ne!(twice.digest(), recordings.digest());
+        assert_eq!([recordings.flags(), twice.flags()], ["", " --scale 2"]);
     }
 
     #[test]

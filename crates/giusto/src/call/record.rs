@@ -164,7 +164,7 @@ pub struct IgnoredFigures {
     pub other_source_packets: u64,
     /// Damaged messages.
     pub damaged_packets: u64,
-    /// Without valid authentication, or copies: of messages, and of media that are encrypted. Other copies of media are duplicates of the flow.
+    /// Without valid authentication, or copies of messages or of encrypted media. Copies of other media are duplicates of the flow.
     pub unauthenticated_packets: u64,
     /// With a token or cookie that was not issued to their address.
     pub forged_packets: u64,

@@ -8,7 +8,7 @@ type Link = Statistic<LinkRecord>;
 /// Statistics of a link.
 pub const LINK: &[Link] = &[
     Link::ratio("utilisation_ratio", "utilisation", |link| link.utilisation_ratio)
-        .defined("Bytes whose transmission begins in the window over its capacity; unknown if the rate is unlimited.")
+        .defined("Bytes whose transmission begins in the window, over the capacity in it; unknown if the rate is unlimited.")
         .column(0)
         .in_sweeps()
         .metric("utilisation", |all| all.link?.utilisation_ratio),
