@@ -57,15 +57,49 @@ impl ReportIntervals {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Acknowledgements {
     way_back: WindowedMinimum,
+    /// Minimum of the one-way delays, of the same time.
+    way_there: WindowedMinimum,
     latest: Timestamp,
 }
 
+/// A one-way delay that falls by so much from one report to the next, while the way back becomes longer, may be a clock that was set back.
+const SET_BACK: TimeDelta = TimeDelta::from_millis(10);
+
+/// What a report contains.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Content {
+    /// No packet has arrived.
+    Nothing,
+    /// Packets have arrived.
+    Arrivals,
+    /// Packets have arrived, and the receiver's clock was set back: earlier delays cannot be compared.
+    SetBack,
+}
+
 impl Acknowledgements {
-    /// Handles a report before its packets. The way back is the minimum of this `window`. Returns whether any packet has arrived.
-    pub(crate) fn on_report(&mut self, now: Timestamp, window: TimeDelta, packets: &[PacketReport]) -> bool {
-        let Some(last) = packets.iter().filter_map(|packet| packet.arrival).max() else { return false };
-        self.way_back.on_sample(now, last.apparent_delay(now), window);
-        true
+    /// Handles a report before its packets. The way back is the minimum of this `window`.
+    pub(crate) fn on_report(
+        &mut self,
+        now: Timestamp,
+        window: TimeDelta,
+        packets: &[PacketReport],
+    ) -> Content {
+        let Some(last) = packets.iter().filter_map(|packet| packet.arrival).max() else {
+            return Content::Nothing;
+        };
+        let delays = packets
+            .iter()
+            .filter_map(|packet| packet.arrival.map(|arrival| -arrival.apparent_delay(packet.sent.at)));
+        let (there, back) = (delays.min().unwrap_or_default(), last.apparent_delay(now));
+        // A clock that is set back shortens one way by as much as it lengthens the other. If it only seems so, the minima are found again.
+        let shorter = self.way_there.get().map_or(TimeDelta::ZERO, |minimum| minimum - there);
+        let is_set_back = shorter >= SET_BACK && back - self.way_back() >= shorter / 2;
+        if is_set_back {
+            (self.way_there, self.way_back) = Default::default();
+        }
+        self.way_there.on_sample(now, there, window);
+        self.way_back.on_sample(now, back, window);
+        if is_set_back { Content::SetBack } else { Content::Arrivals }
     }
 
     /// Time at which the acknowledgement of a packet of the report at `now` would have come, not before that of an earlier call.

@@ -28,6 +28,7 @@ mod acknowledgement;
 mod algorithm;
 #[cfg(test)]
 mod any_order;
+mod base_delay;
 pub mod bbr;
 mod clock_jump;
 #[cfg(test)]
@@ -43,12 +44,15 @@ mod feedback;
 mod fixed;
 pub mod gcc;
 mod history;
+#[cfg(test)]
+mod imperfect;
 #[cfg(feature = "internals")]
 pub mod internals;
 mod limits;
 pub mod log;
 pub mod nada;
 mod nada_report;
+mod reordering;
 mod requirements;
 #[cfg(test)]
 mod runtime;

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use giusto_units::{DataSize, Ecn, PeerTimestamp, TimeDelta, Timestamp};
+use giusto_units::{DataSize, PeerTimestamp, TimeDelta, Timestamp};
 
 use crate::{
     controller::Controller,
@@ -27,6 +27,8 @@ giusto_units::defaults! {
         pub(crate) feedback: TimeDelta = TimeDelta::from_millis(25),
         /// One packet in this number is lost behind the queue; zero: none.
         pub(crate) loss_every: u64 = 0,
+        /// One packet in this number arrives 40 ms later, behind others; zero: none.
+        pub(crate) late_every: u64 = 0,
         pub(crate) seconds: u64 = 60,
     }
 }
@@ -40,6 +42,8 @@ pub(crate) struct Flow {
     sequence: u64,
     in_flight: DataSize,
     flight: VecDeque<(SentPacket, Option<Timestamp>)>,
+    /// Reported as missing, but to arrive.
+    late: Vec<(SentPacket, Timestamp)>,
     reports: VecDeque<(Timestamp, Vec<PacketReport>)>,
     next_report: Timestamp,
 }
@@ -54,6 +58,7 @@ impl Flow {
             sequence: 0,
             in_flight: DataSize::ZERO,
             flight: VecDeque::new(),
+            late: Vec::new(),
             reports: VecDeque::new(),
             next_report: begin,
         }
@@ -116,7 +121,9 @@ pub(crate) fn run_watched(
                 let wait = TimeDelta::from_seconds_f64(backlog / path.mbps / 1e6);
                 let is_dropped = wait > path.queue;
                 let is_lost = path.loss_every > 0 && flow.sequence.is_multiple_of(path.loss_every);
-                let arrival = (!is_dropped && !is_lost).then_some(now + wait + path.one_way);
+                let is_late = path.late_every > 0 && flow.sequence.is_multiple_of(path.late_every);
+                let one_way = path.one_way + TimeDelta::from_millis(if is_late { 40 } else { 0 });
+                let arrival = (!is_dropped && !is_lost).then_some(now + wait + one_way);
                 if !is_dropped {
                     backlog += size.as_bits() as f64;
                 }
@@ -147,12 +154,14 @@ fn receive(flow: &mut Flow, now: Timestamp, path: Path) {
         let came = |arrival: &Option<Timestamp>| arrival.is_some_and(|arrival| arrival <= now);
         if let Some(last) = flow.flight.iter().rposition(|(_, arrival)| came(arrival)) {
             let steps = |at: Timestamp| PeerTimestamp::from_nanos(at.as_nanos() / 250_000 * 250_000);
-            let reports = flow.flight.drain(..=last).map(|(sent, arrival)| PacketReport {
-                sent,
-                arrival: arrival.map(steps),
-                ecn: Ecn::NotEct,
-            });
-            flow.reports.push_back((now + path.one_way, reports.collect()));
+            let report = |sent, arrival: Option<Timestamp>| PacketReport::new(sent, arrival.map(steps));
+            let arrived = flow.late.extract_if(.., |(_, arrival)| *arrival <= now);
+            let mut reports: Vec<_> = arrived.map(|(sent, arrival)| report(sent, Some(arrival))).collect();
+            for (sent, arrival) in flow.flight.drain(..=last) {
+                flow.late.extend(arrival.filter(|_| !came(&arrival)).map(|arrival| (sent, arrival)));
+                reports.push(report(sent, arrival.filter(|_| came(&arrival))));
+            }
+            flow.reports.push_back((now + path.one_way, reports));
         }
     }
     while flow.reports.front().is_some_and(|(at, _)| *at <= now) {

@@ -83,8 +83,14 @@ fn both_ends_send_several_streams() {
             assert!((70.0..=95.0).contains(&number(&streams[1]["frames"])), "{record}");
         }
     }
+    for flow in [0, 1] {
+        let [there, back] = [&caller, &listener].map(|record| &record["flows"][flow]);
+        for figure in ["sent_packets", "received_packets", "lost_packets"] {
+            assert_eq!(there[figure], back[figure], "{figure}: {there} {back}");
+        }
+        assert_eq!(there["lost_packets"], 0, "{there}");
+    }
     let [there, back] = [0, 1].map(|flow| &listener["flows"][flow]);
-    assert_eq!(there["lost_packets"], 0, "{there}");
     assert!(number(&back["sent_packets"]) > 200.0 && number(&there["received_packets"]) > 200.0);
 }
 
@@ -96,6 +102,11 @@ fn the_listener_sends_when_it_is_asked_to_and_not_too_fast() {
         assert_eq!((&flow["id"], &flow["from"]), (&"call:reverse".into(), &"listener".into()));
         let rate = number(&flow["received_rate_bps"]);
         assert!((150e3..400e3).contains(&rate), "{record}");
+        assert_eq!(
+            (&flow["lost_packets"], &flow["sent_packets"]),
+            (&0.into(), &flow["received_packets"]),
+            "{record}"
+        );
     }
 }
 

@@ -17,11 +17,14 @@ use crate::{
     decided::Decided,
     feedback::{Feedback, QueueState, SentPacket, StreamState},
     limits::Limits,
-    requirements::{FeedbackKind, PacerSettings, Requirements},
+    reordering::Reordering,
+    requirements::{FeedbackKind, PacerSettings, Requirements, Staleness},
     scream::flight::Flight,
     target::{Cause, Target},
 };
 
+/// RTT before the first sample, for the reordering window.
+const FIRST_RTT: TimeDelta = TimeDelta::from_millis(100);
 /// Time over which the longest interval of feedback counts.
 const INTERVALS: TimeDelta = TimeDelta::from_seconds(1);
 
@@ -35,6 +38,7 @@ pub struct Bbr {
     acknowledgements: Acknowledgements,
     usage: Usage,
     flight: Flight,
+    reordering: Reordering,
     /// Whether the window permitted no further packet since the latest report.
     is_window_limited: bool,
     intervals: ReportIntervals,
@@ -56,6 +60,8 @@ impl Bbr {
     pub const REQUIREMENTS: Requirements = Requirements {
         feedback: FeedbackKind::CongestionControl,
         pacer: PacerSettings::SINGLE,
+        // The window may delay packets, as in SCReAM.
+        staleness: Staleness { skip_after: None, discard_after: Some(TimeDelta::from_millis(400)) },
         sender_queue: true,
         marks: true,
         ..Requirements::DEFAULT
@@ -70,6 +76,7 @@ impl Bbr {
             acknowledgements: Acknowledgements::default(),
             usage: Usage::default(),
             flight: Flight::default(),
+            reordering: Reordering::default(),
             is_window_limited: false,
             intervals: ReportIntervals::new(config.max_feedback_interval, INTERVALS),
             acked: Vec::new(),
@@ -140,12 +147,9 @@ impl Bbr {
         acked.clear();
         self.acknowledgements.on_report(now, self.config.min_rtt_window, feedback.packets);
         for packet in feedback.packets {
+            self.reordering.on_packet(now, packet);
+            let Some(arrival) = packet.arrival else { continue };
             let Some(sent) = self.model.delivery.take(packet.sent.sequence) else { continue };
-            let Some(arrival) = packet.arrival else {
-                lost += 1.0;
-                self.model.on_lost(now, &sent);
-                continue;
-            };
             if packet.ecn == Ecn::Ce {
                 marked += 1.0;
                 self.model.on_lost(now, &sent);
@@ -156,7 +160,13 @@ impl Bbr {
             rtt = Some(rtt.map_or(delay, |rtt: TimeDelta| rtt.min(delay)));
             acked.push((self.acknowledgements.time(now, arrival), sent));
         }
-        let count = feedback.packets.len().max(1) as f64;
+        for sequence in self.reordering.lost(now, self.model.min_rtt().unwrap_or(FIRST_RTT)) {
+            if let Some(sent) = self.model.delivery.take(sequence) {
+                lost += 1.0;
+                self.model.on_lost(now, &sent);
+            }
+        }
+        let count = (feedback.packets.len() as f64).max(lost).max(1.0);
         self.losses = (lost / count, marked / count);
         if let Some(sample) = self.model.delivery.on_acked(&acked, self.model.min_rtt()) {
             let flight = feedback.in_flight.as_bytes() as f64;

@@ -6,8 +6,9 @@ use giusto_units::{TimeDelta, Timestamp};
 
 use crate::feedback::SentPacket;
 
-/// Packets below the newest that arrived are forgotten from this distance on: no report of them is expected.
-const MEMORY: u64 = 512;
+/// Packets below the newest that arrived are forgotten from this distance on: no report of them is expected. At 1 Gbit/s it is 0.2 s, more
+/// than a reordering window.
+const MEMORY: u64 = 1 << 14;
 /// Highest number of packets that are stored.
 const MAX: usize = 1 << 15;
 

@@ -31,7 +31,9 @@
 //! | ECN | "MUST treat any CE marks as congestion" | a marked packet has arrived and counts as lost |
 //! | discontiguous losses of `Startup` | 6 | 6 packets |
 //! | random wait for the next probe | 2 s to 3 s | the same, derived from the time of the call: a controller draws no random numbers |
-//! | retransmissions, spurious recovery | §5.5.11, §5.6.4.4 | none: media are not retransmitted by it |
+//! | when a packet is lost | after a reordering window, as in RACK (§5.5.10.2) | the window of `scream:rfc8298`: the longest time by which a packet was late, between a quarter of the minimum RTT and all of it (RFC 8985 §6.2) |
+//! | retransmissions, spurious recovery | §5.5.11, §5.6.4.4 | none: media are not retransmitted by it; a packet that arrives after it counted as lost stays lost |
+//! | media that wait | – | discarded after 400 ms, as in SCReAM |
 //! | missing feedback | window of one packet (§5.6.4.4) | that of SCReAM: after a second the media rate is halved, and two packets are sent every 0.48 s; the model is kept |
 //!
 //! The TCP of `giusto-sim` has a model of its own (draft -03): it knows sequence numbers, retransmissions and offload, works with each

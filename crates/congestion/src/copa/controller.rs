@@ -11,7 +11,8 @@ use crate::{
     decided::Decided,
     feedback::{Feedback, PacketReport, QueueState, SentPacket},
     limits::Limits,
-    requirements::{FeedbackKind, PacerSettings, Requirements},
+    reordering::Reordering,
+    requirements::{FeedbackKind, PacerSettings, Requirements, Staleness},
     scream::flight::Flight,
     target::{Cause, Signal, Target},
 };
@@ -32,6 +33,8 @@ pub struct Copa {
     /// Size of the largest packet so far.
     packet: f64,
     flight: Flight,
+    reordering: Reordering,
+    losses: Losses,
     intervals: ReportIntervals,
     decided: Decided,
     /// Whether the media rate is still to be derived from the window and the sender's queue.
@@ -45,6 +48,8 @@ impl Copa {
     pub const REQUIREMENTS: Requirements = Requirements {
         feedback: FeedbackKind::CongestionControl,
         pacer: PacerSettings::SINGLE,
+        // The window may delay packets, as in SCReAM.
+        staleness: Staleness { skip_after: None, discard_after: Some(TimeDelta::from_millis(400)) },
         sender_queue: true,
         ..Requirements::DEFAULT
     };
@@ -62,6 +67,8 @@ impl Copa {
             is_slow_start: true,
             packet: PACKET_BOUNDS.0,
             flight: Flight::default(),
+            reordering: Reordering::default(),
+            losses: Losses::default(),
             intervals: ReportIntervals::new(config.max_feedback_interval, config.used_period),
             decided: Decided::new(config.limits),
             is_pending: false,
@@ -148,9 +155,64 @@ impl Copa {
     }
 
     fn on_losses(&mut self, packets: &[PacketReport], now: Timestamp) {
-        if self.config.competes && packets.iter().any(|packet| packet.arrival.is_none()) {
+        for packet in packets {
+            self.reordering.on_packet(now, packet);
+        }
+        let lost = self.reordering.lost(now, self.delay.standing_rtt().unwrap_or(FIRST_RTT)).count();
+        if self.config.competes && lost > 0 {
             self.competition.on_loss(now, self.loop_time());
         }
+        self.losses.on_report(now, packets, lost, self.loop_time());
+        let (Some(carried), Some(rtt)) = (self.losses.carried, self.delay.standing_rtt()) else { return };
+        let (most, min) = (carried * rtt.as_seconds(), self.min_window());
+        if let Some(window) = self.window.as_mut().filter(|window| **window > most) {
+            *window = most.max(min);
+        }
+    }
+}
+
+/// Share of losses above which the window is limited to what arrives: 10 %, from which Google Congestion Control reduces the rate
+/// (draft-ietf-rmcat-gcc-02 §6).
+const HEAVY_LOSS: f64 = 0.1;
+/// RTT before the first sample, for the reordering window.
+const FIRST_RTT: TimeDelta = TimeDelta::from_millis(100);
+
+/// Losses since the latest judgement, and what the path carries if they were heavy.
+#[derive(Debug, Clone, Default)]
+struct Losses {
+    since: Option<Timestamp>,
+    arrived: f64,
+    bytes: f64,
+    lost: f64,
+    /// Highest rate of the window, in bytes per second. `None`: losses do not limit it.
+    carried: Option<f64>,
+}
+
+impl Losses {
+    /// Fewest packets of which a share is judged.
+    const PACKETS: f64 = 20.0;
+    /// Increase of the highest rate with each judgement without heavy losses.
+    const LIFT: f64 = 1.25;
+
+    /// Handles a report, after which `lost` more packets are lost. Judges them if the latest judgement is at least `interval` ago.
+    fn on_report(&mut self, now: Timestamp, packets: &[PacketReport], lost: usize, interval: TimeDelta) {
+        let since = *self.since.get_or_insert(now);
+        for packet in packets.iter().filter(|packet| packet.arrival.is_some()) {
+            self.arrived += 1.0;
+            self.bytes += (packet.sent.size.as_bytes() as f64).min(PACKET_BOUNDS.1);
+        }
+        self.lost += lost as f64;
+        let (all, time) = (self.arrived + self.lost, now.saturating_since(since));
+        if all < Self::PACKETS || time < interval {
+            return;
+        }
+        let rate = self.bytes / time.as_seconds().max(1e-3) / (1.0 - HEAVY_LOSS);
+        let carried = if self.lost > HEAVY_LOSS * all {
+            Some(rate)
+        } else {
+            self.carried.map(|carried| carried * Self::LIFT).filter(|carried| *carried < 2.0 * rate)
+        };
+        *self = Self { since: Some(now), carried, ..Self::default() };
     }
 }
 

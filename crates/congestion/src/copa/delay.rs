@@ -4,7 +4,7 @@ use giusto_units::{PeerTimestamp, TimeDelta, Timestamp};
 
 use super::config::Config;
 use crate::{
-    acknowledgement::Acknowledgements,
+    acknowledgement::{Acknowledgements, Content},
     clock_jump,
     extremes::{WindowedMaximum, WindowedMinimum},
     feedback::PacketReport,
@@ -40,7 +40,20 @@ impl PathDelay {
         packets: &[PacketReport],
     ) -> bool {
         self.interval = interval;
-        self.acknowledgements.on_report(now, config.min_rtt_window, packets)
+        let content = self.acknowledgements.on_report(now, config.min_rtt_window, packets);
+        if content == Content::SetBack {
+            self.restart();
+        }
+        content != Content::Nothing
+    }
+
+    /// Forgets the delays.
+    fn restart(&mut self) {
+        *self = Self {
+            acknowledgements: core::mem::take(&mut self.acknowledgements),
+            interval: self.interval,
+            ..Self::default()
+        };
     }
 
     /// Handles a packet of the report at `now`. Returns the time at which its acknowledgement would have arrived if the receiver had
@@ -57,11 +70,7 @@ impl PathDelay {
         let delay = -arrival.apparent_delay(sent);
         let queueing = self.minimum.get().map(|minimum| delay - minimum);
         if queueing.is_some_and(|queueing| clock_jump::has_jumped(queueing, now.saturating_since(sent))) {
-            *self = Self {
-                acknowledgements: core::mem::take(&mut self.acknowledgements),
-                interval: self.interval,
-                ..Self::default()
-            };
+            self.restart();
         }
         self.smoothed = Some(self.smoothed.map_or(delay, |smoothed| {
             let change = (delay - smoothed).as_seconds() * config.rtt_weight;

@@ -5,7 +5,9 @@
 //! | question | the draft | here |
 //! |---|---|---|
 //! | interval of the loss rule | each feedback message (§6) | once a second ([`Config::loss_interval`]) |
-//! | received rate before it is measured | – | the start rate |
+//! | received rate before it is measured | – | the start rate; after a pause of a window, the latest |
+//! | received rate where feedback is lost | measured by the receiver | packets that no message covers count like those of the next one |
+//! | over-use while m falls | "will not be signaled" (§5.4) | the signal stays what it was, as in libwebrtc; it ends at the threshold |
 //! | variance of the received rate at decreases | "smoothing factor" (§5.5), no recursion | `v = 0.95 (v + 0.05 d²)` |
 //! | step of the threshold | over the time between two groups (§5.4) | over at most 100 ms, as in libwebrtc |
 //! | over-use | for 10 ms (§5.4) | for 10 ms and at least two groups, as in libwebrtc |
@@ -13,7 +15,7 @@
 //! | initial variance of the noise | – | 1 ms², its minimum |
 //! | high RTT, missing feedback | – | libwebrtc's back-off ([`Config::rtt`]) |
 
-use giusto_units::{DataRate, TimeDelta, Timestamp};
+use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
 use super::{
     delay::{DelayConfig, DelayConfigError, DelayEstimator},
@@ -89,6 +91,8 @@ struct Losses {
     since: Option<Timestamp>,
     expected: u64,
     lost: u64,
+    /// The highest number that was reported.
+    highest: Option<u64>,
 }
 
 impl Losses {
@@ -104,6 +108,17 @@ impl Losses {
             LossReport { ratio: self.lost as f64 / self.expected as f64, expected_packets: self.expected };
         *self = Self { since: Some(now), expected: 0, lost: 0, ..*self };
         Some(report)
+    }
+
+    /// Size of the packets below those of a message that no message covers, if they arrived like these.
+    fn uncovered(&mut self, packets: &[PacketReport]) -> DataSize {
+        let (Some(first), Some(last)) = (packets.first(), packets.last()) else { return DataSize::ZERO };
+        let before = self.highest.replace(self.highest.unwrap_or(0).max(last.sent.sequence));
+        let missing = before.map_or(0, |before| first.sent.sequence.saturating_sub(before.saturating_add(1)));
+        let arrived = packets.iter().filter(|packet| packet.arrival.is_some());
+        let size = arrived.fold(DataSize::ZERO, |size, packet| size + packet.sent.size);
+        let mean = size.as_bytes() as f64 / packets.len() as f64;
+        DataSize::from_bytes((mean * missing as f64) as u64)
     }
 }
 
@@ -128,7 +143,13 @@ impl Draft {
             reports: ByReport::new(reports, limits.start),
             settled: Settled::new(limits, config.rtt),
             delay_cause: Cause::Start,
-            losses: Losses { interval: config.loss_interval, since: None, expected: 0, lost: 0 },
+            losses: Losses {
+                interval: config.loss_interval,
+                since: None,
+                expected: 0,
+                lost: 0,
+                highest: None,
+            },
             config: Config { limits, ..config },
         })
     }
@@ -144,6 +165,7 @@ impl Draft {
     }
 
     fn on_packets(&mut self, now: Timestamp, packets: &[PacketReport]) {
+        self.arrived.on_unreported(self.losses.uncovered(packets));
         for packet in packets {
             if let Some(arrival) = packet.arrival {
                 self.arrived.on_packet(arrival, packet.sent.size);

@@ -283,16 +283,14 @@ impl History {
                     self.reports.extend(self.packets.on_report(number, None, Ecn::NotEct));
                     continue;
                 };
-                // If the arrival was longer ago than the field can express, the maximum of the field is used.
-                // A packet whose arrival time is not available is not reported.
+                // If the arrival was longer ago than the field can express, the maximum of the field is used. If its time is not
+                // available, or after that of the report, it is that of the report.
                 let longest = ArrivalOffset::from_delta(LONGEST_OFFSET);
                 let arrival = match reception.offset {
                     ArrivalOffset::OVER_RANGE => longest.arrival(time),
-                    offset => offset.arrival(time),
+                    offset => offset.arrival(time).or(Some(time)),
                 };
-                if arrival.is_some() {
-                    self.reports.extend(self.packets.on_report(number, arrival, reception.ecn));
-                }
+                self.reports.extend(self.packets.on_report(number, arrival, reception.ecn));
             }
         }
         if self.reports.len() > before {

@@ -238,6 +238,21 @@ fn rfc_8888_feedback_gives_arrival_times_and_marks() {
 }
 
 #[test]
+fn a_packet_without_a_time_has_arrived_by_the_report() {
+    let message = |offset| {
+        let Packet::CongestionFeedback(mut feedback) = rfc_8888(2, &[Some((Ecn::Ce, 0))]) else {
+            unreachable!()
+        };
+        feedback.streams[1].packets[0].as_mut().unwrap().offset = offset;
+        Packet::CongestionFeedback(feedback)
+    };
+    let mut history = sent(10);
+    let reports = reported(&mut history, message(ArrivalOffset::UNAVAILABLE));
+    assert_eq!((reports, history.in_flight()), (vec![(2, Some(1000), true)], SIZE * 7));
+    assert_eq!(reported(&mut sent(10), message(ArrivalOffset::from_delta(ms(500)))), [(2, Some(500), true)]);
+}
+
+#[test]
 fn reports_of_an_own_format_are_new_once_in_order_and_settle_earlier_packets() {
     let mut history = sent(6);
     let arrived = |millis| Some(peer_at(millis));

@@ -4,8 +4,10 @@ use alloc::collections::VecDeque;
 
 use giusto_units::{TimeDelta, Timestamp};
 
+use crate::base_delay::BaseDelay;
+
 /// The memory of the base delay is divided into so many periods, as in LEDBAT (RFC 6817 §3.4.2: one minute each).
-const PERIODS: i64 = 20;
+const PERIODS: usize = 20;
 
 /// An increase of the delay from one packet to the next of at least so much may be a jump of a clock. This rule is ours.
 const STEP: TimeDelta = TimeDelta::from_millis(500);
@@ -34,13 +36,9 @@ impl Step {
 /// Queueing delay: the one-way delay above the minimum of a long time, then the minimum of the latest samples.
 #[derive(Debug, Clone)]
 pub(super) struct QueueingDelay {
-    period: TimeDelta,
+    minima: BaseDelay,
     samples: usize,
-    /// Minimum of each period, the latest last. Not empty after the first packet.
-    minima: VecDeque<TimeDelta>,
-    /// Begin of the latest period.
-    since: Timestamp,
-    /// `d_base`: minimum of `minima`.
+    /// `d_base`: that of the latest packet.
     base: TimeDelta,
     /// The latest samples of the queueing delay.
     recent: VecDeque<TimeDelta>,
@@ -51,12 +49,11 @@ pub(super) struct QueueingDelay {
 
 impl QueueingDelay {
     pub(super) fn new(memory: TimeDelta, samples: usize) -> Self {
-        let period = TimeDelta::from_nanos(memory.as_nanos() / PERIODS).max(TimeDelta::from_millis(1));
+        let period = TimeDelta::from_nanos(memory.as_nanos() / PERIODS as i64).max(TimeDelta::from_millis(1));
         Self {
-            period,
+            // One period more than the memory, since the latest one is not complete.
+            minima: BaseDelay::new(period, PERIODS + 1),
             samples: samples.max(1),
-            minima: VecDeque::new(),
-            since: Timestamp::ZERO,
             base: TimeDelta::ZERO,
             recent: VecDeque::new(),
             latest: None,
@@ -77,18 +74,8 @@ impl QueueingDelay {
             None if rise >= STEP => self.step = Some(Step { at: now, size: rise, delay }),
             _ => {}
         }
-        match self.minima.back_mut() {
-            Some(minimum) if now.saturating_since(self.since) < self.period => *minimum = delay.min(*minimum),
-            _ => {
-                self.minima.push_back(delay);
-                self.since = now;
-            }
-        }
-        // One period more than the memory, since the latest one is not complete.
-        while self.minima.len() > PERIODS as usize + 1 {
-            self.minima.pop_front();
-        }
-        self.base = self.minima.iter().copied().min().unwrap_or(delay);
+        self.minima.on_sample(now, delay);
+        self.base = self.minima.get(now).unwrap_or(delay);
         if self.recent.len() >= self.samples {
             self.recent.pop_front();
         }

@@ -23,6 +23,7 @@
 //! | question | the RFC | here |
 //! |---|---|---|
 //! | memory of the base delay | "tens of minutes" (§5.1.1) | 20 minutes: a longer route is taken for a queue until then, unless the host reports the change |
+//! | clocks of different speed | re-estimating the base delay (§5.1.1) | a line through the minima of its minutes is skew, up to 200 ppm (RFC 6817 A.2), as in SCReAM here |
 //! | clocks that jump | – | a packet whose queueing delay would be above its RTT begins a new base delay, as in SCReAM here; without the RTT (reports of the receiver) so does a delay that rises by D ≥ 500 ms from one packet to the next and does not fall by D / 4 within 2 D + 2 s |
 //! | rate at the start | `RMIN` (§4.3) | [`Limits::start`](crate::Limits), as for all controllers |
 //! | step of the smoothing of loss and mark ratios | "on receiving a media packet" in the outline (§4.2), equation 10 without a step | each packet; [`RatioSmoothing`] |
@@ -32,6 +33,8 @@
 //! | RTT before the first receiver report | zero | the same |
 //! | losses of a report that is computed at the sender (§6.4) | – | packets whose feedback is lost do not count |
 //! | maximum of the congestion signal | 15 bits of 100 µs (§5.3); 500 ms in the authors' simulator | 3276.7 ms, also where nothing is written to the wire; [`ReceiverConfig::max_signal`] |
+//! | step of the gradual update after a pause | δ, "typically close to the target feedback interval" (equation 7) | at most `TAU`: the signal of one report does not stand for a longer time |
+//! | size of the sender's queue (equations 11 and 12) | "typically stays empty" (§5.2.2) | as at the report: a frame that is being paced counts, which takes up to 5 % from the encoder, and more than the ramp-up adds where the RTT is above 0.73 s |
 //! | missing feedback | nothing | while packets are sent without feedback for 3 s, 0.8 of the rate each second, as `gcc:remb` |
 
 mod config;

@@ -57,7 +57,7 @@ impl ReferenceRate {
 
     /// Handles a report. `rtt` is the latest RTT, zero before the first.
     pub(super) fn on_report(&mut self, now: Timestamp, config: &Config, report: &Report, rtt: TimeDelta) {
-        let since = now.saturating_since(self.updated);
+        let since = now.saturating_since(self.updated).min(config.tau);
         let rate = match report.mode {
             RateMode::RampUp => ramped_up(config, self.rate, report.received.as_bps() as f64, rtt),
             RateMode::Gradual => updated(config, self.rate, report.signal_ms, self.previous_ms, since),

@@ -1,15 +1,12 @@
 //! Loss detection with a reordering window (RFC 8298 §4.1.2.4).
 
-use alloc::collections::BTreeMap;
-
 use giusto_units::{TimeDelta, Timestamp, math};
 
-use crate::feedback::PacketReport;
+use crate::{
+    feedback::PacketReport,
+    reordering::{Late, Reordering},
+};
 
-/// Maximum number of missing packets that are stored.
-const MAX: usize = 1024;
-/// Maximum time for which a missing packet is stored, to detect late arrivals.
-const MEMORY: TimeDelta = TimeDelta::from_seconds(1);
 /// Number of loss events without a late packet after which the reordering window is reset (RFC 8985 §6.2,
 /// step 4).
 const PERSISTENCE: u32 = 16;
@@ -19,13 +16,10 @@ const RATE_WEIGHT: f64 = 0.01;
 
 /// Detects loss events: one or more lost packets, at most once per RTT (RFC 8298 §4.1.2.1).
 ///
-/// A packet that is reported as missing is lost if it is still missing after the reordering window. This
-/// window is the maximum time by which a packet was late, between a quarter of an RTT and one RTT (RFC 8985
-/// §6.2, step 4; RFC 8298 gives no initial value).
+/// When a missing packet is lost, RFC 8298 leaves open: after the reordering window of RFC 8985 ([`Reordering`]).
 #[derive(Debug, Clone, Default)]
 pub(super) struct Losses {
-    missing: BTreeMap<u64, Missing>,
-    reordering: TimeDelta,
+    reordering: Reordering,
     /// Number of loss events since the last late packet.
     events: u32,
     last_event: Option<Timestamp>,
@@ -36,29 +30,15 @@ pub(super) struct Losses {
     round: Timestamp,
 }
 
-#[derive(Debug, Clone, Copy)]
-struct Missing {
-    since: Timestamp,
-    lost: bool,
-}
-
 impl Losses {
     /// Handles packet reports.
     pub(super) fn on_packets(&mut self, now: Timestamp, packets: &[PacketReport]) {
         self.reported += packets.len() as u64;
         for packet in packets {
-            let sequence = packet.sent.sequence;
-            if packet.arrival.is_none() {
-                self.missing.entry(sequence).or_insert(Missing { since: now, lost: false });
-            } else if let Some(late) = self.missing.remove(&sequence) {
-                self.reordering = self.reordering.max(now.saturating_since(late.since));
+            if let Some(late) = self.reordering.on_packet(now, packet) {
                 self.events = 0;
-                self.lost = self.lost.saturating_sub(u64::from(late.lost));
+                self.lost = self.lost.saturating_sub(u64::from(late == Late::Beyond));
             }
-        }
-        while self.missing.len() > MAX {
-            let oldest = self.missing.pop_first();
-            self.lost += u64::from(oldest.is_some_and(|(_, missing)| !missing.lost));
         }
     }
 
@@ -66,17 +46,7 @@ impl Losses {
     /// `rtt` in seconds.
     pub(super) fn event(&mut self, now: Timestamp, rtt: f64) -> Option<f64> {
         self.pass(now, rtt);
-        let quarter = TimeDelta::from_seconds_f64(rtt / 4.0);
-        let window = self.reordering.min(TimeDelta::from_seconds_f64(rtt)).max(quarter);
-        let mut newly = 0;
-        self.missing.retain(|_, missing| {
-            let age = now.saturating_since(missing.since);
-            if !missing.lost && age >= window {
-                missing.lost = true;
-                newly += 1;
-            }
-            age < MEMORY.max(window)
-        });
+        let newly = self.reordering.lost(now, TimeDelta::from_seconds_f64(rtt)).count() as u64;
         self.lost += newly;
         let recent = self.last_event.is_some_and(|last| now.saturating_since(last).as_seconds() < rtt);
         if newly == 0 || recent {
@@ -87,7 +57,8 @@ impl Losses {
         self.event_rate += RATE_WEIGHT * (1.0 - self.event_rate);
         self.events += 1;
         if self.events >= PERSISTENCE {
-            (self.events, self.reordering) = (0, TimeDelta::ZERO);
+            self.events = 0;
+            self.reordering.reset();
         }
         Some(ratio)
     }
@@ -168,16 +139,5 @@ mod tests {
         assert!(losses.event_rate() > 0.002);
         losses.event(at(17_000), ROUND_TRIP);
         assert!(losses.event_rate() < 0.002);
-    }
-
-    #[test]
-    fn memory_is_bounded() {
-        let mut losses = Losses::default();
-        for number in 0..10_000 {
-            losses.on_packets(at(0), &[report(number, false)]);
-        }
-        assert_eq!(losses.missing.len(), MAX);
-        losses.event(at(2000), ROUND_TRIP);
-        assert!(losses.missing.is_empty());
     }
 }

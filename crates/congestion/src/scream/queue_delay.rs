@@ -1,41 +1,27 @@
-//! Queueing delay on the path, from two clocks with unknown offset (RFC 6817 §2.4.2, §3.1).
-
-use alloc::collections::VecDeque;
+//! Queueing delay on the path (RFC 6817 §2.4.2, §3.1).
 
 use giusto_units::{PeerTimestamp, TimeDelta, Timestamp};
 
-use crate::clock_jump;
+use crate::{base_delay::BaseDelay, clock_jump};
 
 /// Number of stored minima, one per minute (RFC 6817 §2.4.2; §2.5, `BASE_HISTORY`).
 const BASE_HISTORY: usize = 10;
 /// RFC 6817 §2.4.2.
 const MINUTE: TimeDelta = TimeDelta::from_seconds(60);
-/// Maximum skew of the remote clock: 100 ppm for each clock (RFC 6817 A.2, RFC 5905).
-const MAX_SKEW: f64 = 200e-6;
-/// Maximum distance of the minima from a line, in seconds. A growing queue or a different path does not
-/// follow a line.
-const STRAIGHT: f64 = 2e-3;
-/// Minimum number of minima for a line.
-const LINE: usize = 3;
 
-/// The one-way delay minus its minimum over ten minutes.
+/// The one-way delay minus its minimum over ten minutes, without the skew of the clocks.
 ///
-/// Samples are not filtered (RFC 8298 §4.1.2: "No smoothing of the qdelay is performed").
-///
-/// # Clock skew and jumps
-///
-/// - If the remote clock is slow, each sample is a new minimum, which is correct. If it is fast, the delay
-///   appears to grow, by 60 ms in ten minutes at 100 ppm. The slope of a line through the minima is therefore
-///   regarded as skew (RFC 6817 A.2, "Skew correction with estimating drift"), if the minima lie on a line
-///   that is no steeper than the maximum skew.
-/// - After a jump of a clock ([`clock_jump`]) the base delay is measured again.
-#[derive(Debug, Clone, Default)]
+/// Samples are not filtered (RFC 8298 §4.1.2: "No smoothing of the qdelay is performed"). After a jump of a clock
+/// ([`clock_jump`]) the base delay is measured again.
+#[derive(Debug, Clone)]
 pub(super) struct QueueDelay {
-    /// Minimum of each minute and its time, the latest last.
-    minima: VecDeque<(Timestamp, TimeDelta)>,
-    minute: Timestamp,
-    /// Skew of the remote clock: seconds per second, at least zero.
-    skew: f64,
+    base: BaseDelay,
+}
+
+impl Default for QueueDelay {
+    fn default() -> Self {
+        Self { base: BaseDelay::new(MINUTE, BASE_HISTORY) }
+    }
 }
 
 impl QueueDelay {
@@ -43,57 +29,12 @@ impl QueueDelay {
     /// runs backwards. Returns its queueing delay.
     pub(super) fn on_packet(&mut self, now: Timestamp, sent: Timestamp, arrival: PeerTimestamp) -> TimeDelta {
         let delay = -arrival.apparent_delay(sent);
-        let minutes = now.saturating_since(self.minute).as_nanos() / MINUTE.as_nanos();
-        if minutes >= BASE_HISTORY as i64 {
-            // The pause was so long that all stored minima are out of date.
-            self.minima.clear();
-        }
-        let queued = self.base(now).map(|base| delay - base);
+        let queued = self.base.get(now).map(|base| delay - base);
         if queued.is_some_and(|queued| clock_jump::has_jumped(queued, now.saturating_since(sent))) {
-            self.minima.clear();
+            self.base.clear();
         }
-        if minutes > 0 || self.minima.is_empty() {
-            self.minute = now;
-            self.skew = self.line();
-            self.minima.push_back((now, delay));
-            if self.minima.len() > BASE_HISTORY {
-                self.minima.pop_front();
-            }
-        } else if let Some(min) = self.minima.back_mut().filter(|min| delay < min.1) {
-            *min = (now, delay);
-        }
-        (delay - self.base(now).unwrap_or(delay)).max(TimeDelta::ZERO)
-    }
-
-    /// The apparent delay of a packet without queueing at `now`.
-    fn base(&self, now: Timestamp) -> Option<TimeDelta> {
-        let since = |at| TimeDelta::from_seconds_f64(now.saturating_since(at).as_seconds() * self.skew);
-        self.minima.iter().map(|&(at, min)| min + since(at)).min()
-    }
-
-    /// The slope of the line through the minima, or zero.
-    fn line(&self) -> f64 {
-        let (Some(&(first, offset)), true) = (self.minima.front(), self.minima.len() >= LINE) else {
-            return 0.0;
-        };
-        let points = || {
-            self.minima
-                .iter()
-                .map(|&(at, min)| (at.saturating_since(first).as_seconds(), (min - offset).as_seconds()))
-        };
-        let count = self.minima.len() as f64;
-        let (x, y) = points().fold((0.0, 0.0), |(x, y), point| (x + point.0 / count, y + point.1 / count));
-        let (mut squares, mut products) = (0.0, 0.0);
-        for point in points() {
-            squares += (point.0 - x) * (point.0 - x);
-            products += (point.0 - x) * (point.1 - y);
-        }
-        if squares <= 0.0 {
-            return 0.0;
-        }
-        let slope = products / squares;
-        let straight = points().all(|point| (point.1 - y - slope * (point.0 - x)).abs() <= STRAIGHT);
-        if straight && slope <= MAX_SKEW { slope.max(0.0) } else { 0.0 }
+        self.base.on_sample(now, delay);
+        (delay - self.base.get(now).unwrap_or(delay)).max(TimeDelta::ZERO)
     }
 }
 

@@ -38,7 +38,7 @@
 //!   the ramp (§4.1.3). A target above what the path carries therefore stays there, and frames wait at the sender. The authors'
 //!   implementation of January 2018 subtracts the target from the increment (`ScreamTx.cpp`, `updateTargetBitrate`; their issue 20). In
 //!   the variant the rate falls to the rate sent or received plus 5 %, less the sender's queue, if it is above that, unless the media
-//!   uses less than 80 % of it, as there. Below, it ramps as in the text: with the authors' increment of at most 5 % of the rate, a loss
+//!   uses less than 80 % of it, as there, or no feedback comes. Below, it ramps as in the text: with the authors' increment of at most 5 % of the rate, a loss
 //!   of 1 % at random leaves 8 % of a link of 3 Mbit/s, otherwise 43 %.
 //! - **The window follows the received rate.** Above the delay target the text reduces the window by a few
 //!   packets per RTT (§4.1.2.2), as LEDBAT does. When the capacity falls from 3 to 1 Mbit/s, the queueing
@@ -236,6 +236,10 @@ impl Controller for ScreamRfc8298 {
         let now = self.decided.advance(now);
         if feedback.packets.is_empty() {
             return;
+        }
+        // What is acknowledged after a silence says nothing about the interval in which it comes.
+        if self.config.follow && self.path.flight.is_silent() {
+            self.media.on_stall();
         }
         for (packet, arrival) in observed::arrived(feedback) {
             self.media.on_arrival(packet.sent.size);

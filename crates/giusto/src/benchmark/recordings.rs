@@ -235,30 +235,31 @@ impl Stretch {
         let mut windows = Vec::new();
         let mut from = begin;
         while self.end - from >= SHORTEST {
-            let to = (from + WINDOW).min(self.end);
+            // Shares are known in steps of 0.1 s.
+            let duration = ((self.end - from).min(WINDOW) * 10.0 + 1e-6).floor() / 10.0;
             windows.push(RecordedWindow {
                 name: format!("{} from {} s", file.display(), from.round()),
                 family: family.clone(),
-                // Shares are known in steps of 0.1 s.
-                duration: ((to - from) * 10.0 + 1e-6).floor() / 10.0,
-                rates: self.cut(from, to),
+                duration,
+                rates: self.cut(from, duration),
             });
-            from = to;
+            from += duration;
         }
         windows
     }
 
-    /// The rates between two times, from 0 on; in bins if they change more often.
-    fn cut(&self, from: f64, to: f64) -> Vec<(f64, f64)> {
+    /// The rates of a time, from 0 on; in bins if they change more often.
+    fn cut(&self, from: f64, duration: f64) -> Vec<(f64, f64)> {
         let first = self.rates.partition_point(|&(at, _)| at <= from).saturating_sub(1);
-        let own = self.rates.iter().skip(first).take_while(|&&(at, _)| at < to);
+        // Less than half a millisecond before the end is the end.
+        let own = self.rates.iter().skip(first).take_while(|&&(at, _)| at < from + duration - 5e-4);
         let rates: Vec<(f64, f64)> = own.map(|&(at, rate)| ((at - from).max(0.0), rate)).collect();
-        let bins = ((to - from) / BIN).ceil() as usize;
+        let bins = (duration / BIN).ceil() as usize;
         if rates.len() <= bins + 1 {
             return rates;
         }
         let mut bits = vec![0.0; bins];
-        let ends = rates.iter().skip(1).map(|&(at, _)| at).chain([to - from]);
+        let ends = rates.iter().skip(1).map(|&(at, _)| at).chain([duration]);
         for (&(start, rate), end) in rates.iter().zip(ends) {
             let mut now = start;
             while now < end {
@@ -338,6 +339,30 @@ mod tests {
         assert!((twice.windows[0].mean_from(0.0) / 6.016e6 - 1.0).abs() < 1e-3);
         assert_ne!(twice.digest(), recordings.digest());
         assert_eq!([recordings.flags(), twice.flags()], ["", " --scale 2"]);
+    }
+
+    #[test]
+    fn a_recording_may_end_at_any_time_and_change_at_any() {
+        // An opportunity each 7 ms until 39.991 s; a rate each 50 ms; two rates within a microsecond.
+        let opportunities: Vec<String> = (1..=5713).map(|number| (number * 7).to_string()).collect();
+        let fine = (0..=501).map(|row| format!("{},{}\n", f64::from(row) * 0.05, 1000 + row));
+        let near = "time_s,rate_kbps\n0,500\n0.0000001,900\n10,300\n10.0000002,700\n24,900\n";
+        let files = [
+            ("a.down", opportunities.join("\n")),
+            ("b.csv", "time_s,rate_kbps\n".to_owned() + &fine.collect::<String>()),
+            ("c.csv", near.to_owned()),
+        ];
+        let folder = folder(&files);
+        let recordings = Recordings::read(folder.path(), false, 1.0).unwrap();
+        let durations: Vec<f64> = recordings.windows.iter().map(|own| own.duration).collect();
+        assert_eq!(durations, [39.9, 25.1, 38.0]);
+        for number in 0..recordings.scenarios() {
+            let scenario = recordings.draw(number).unwrap().scenario("fixed".parse().unwrap()).unwrap();
+            let window = &recordings.windows[(number / OF_WINDOW) as usize];
+            let bits: f64 = FairShares::of(&scenario).flows[0].bits.iter().sum();
+            let recorded = window.mean_from(5.0) * (window.duration - 5.0);
+            assert!((bits / recorded - 1.0).abs() < 0.01, "{number}: {bits} {recorded}");
+        }
     }
 
     #[test]

@@ -405,7 +405,8 @@ impl<M: CallMedia> Calls<M> {
                     return Some(Outgoing::message(outbound.to));
                 }
                 let media_time = end.media_time(now);
-                let flows = !matches!(end.stage, Stage::Over(_));
+                // Once the far end has ended the call, it counts nothing more.
+                let flows = !matches!(end.stage, Stage::Over(_) | Stage::Closing(_));
                 let media = end.media.as_mut().filter(|_| flows);
                 if let Some(datagram) = media.and_then(|media| media.poll_transmit(media_time)) {
                     let start = buffer.len();

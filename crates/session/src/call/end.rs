@@ -139,6 +139,8 @@ pub(super) struct End<M> {
     unsent_at: Option<Timestamp>,
     pub(super) next: Timestamp,
     pub(super) their_figures: Option<EndFigures>,
+    /// When the far end has ended the call.
+    ended_there: Option<Timestamp>,
     /// The error if no authenticated answer comes: set by an unauthenticated one.
     pub(super) hint: Option<CallError>,
     pub(super) outbox: VecDeque<Outbound>,
@@ -188,6 +190,7 @@ impl<M: CallMedia> End<M> {
             unsent_at: None,
             next: now,
             their_figures: None,
+            ended_there: None,
             hint: None,
             outbox: VecDeque::new(),
             outcome: None,
@@ -333,7 +336,7 @@ impl<M: CallMedia> End<M> {
                 self.end(now, Err(CallError::Unconfirmed(times.finish)));
             }
             Stage::Finishing(_) => self.say_figures(now, |token, figures| Message::Finish { token, figures }),
-            Stage::Closing(at) if now >= at => self.end(now, Ok(())),
+            Stage::Closing(at) if now >= at => self.close(now),
             Stage::Draining(at) | Stage::Closing(at) => self.next = at,
             Stage::Over(until) => self.next = if now >= until { Timestamp::MAX } else { until },
         }
@@ -454,6 +457,16 @@ impl<M: CallMedia> End<M> {
         }
     }
 
+    /// Ends the call that the far end has ended.
+    fn close(&mut self, now: Timestamp) {
+        let at = self.ended_there.unwrap_or(now);
+        let outcome = match self.ends_at().filter(|&end| at < end) {
+            Some(end) => Err(CallError::EndedThere { after: at - self.zero, planned: end - self.zero }),
+            None => Ok(()),
+        };
+        self.end(now, outcome);
+    }
+
     pub(super) fn end(&mut self, now: Timestamp, outcome: Result<(), CallError>) {
         /// Repeated messages of the far end are answered for so long.
         const LINGER: TimeDelta = TimeDelta::from_seconds(2);
@@ -521,6 +534,7 @@ impl<M: CallMedia> End<M> {
                 }
                 self.their_figures = Some(figures.clone());
                 if matches!(self.stage, Stage::Running | Stage::Emptying(_) | Stage::Draining(_)) {
+                    self.ended_there = Some(now);
                     self.stop_media(now);
                     self.stage = Stage::Closing(now + CLOSING);
                     self.next = now + CLOSING;
@@ -537,7 +551,7 @@ impl<M: CallMedia> End<M> {
             Message::Closed { ref figures, .. } => {
                 self.their_figures = Some(figures.clone());
                 if matches!(self.stage, Stage::Closing(_)) {
-                    self.end(now, Ok(()));
+                    self.close(now);
                 }
             }
             _ => {}

@@ -82,6 +82,14 @@ pub enum CallError {
     /// The host of the far end says that nothing listens at its port.
     #[error("the far end has gone: its host answers that nothing listens at its port any more")]
     Gone,
+    /// The far end ended the call before its time.
+    #[error("the far end ended the call after {after:.1} of {planned:.1}")]
+    EndedThere {
+        /// How long it has lasted.
+        after: TimeDelta,
+        /// How long it was to last.
+        planned: TimeDelta,
+    },
     /// The far end does not know the call.
     #[error("the far end no longer knows this call: it was restarted, or has ended the call")]
     Unknown,

@@ -47,12 +47,13 @@ fn a_queue_of_half_a_product_costs_few_packets() {
 
 #[test]
 fn one_loss_is_too_much_below_fifty_packets_in_flight() {
-    // The threshold is 2 % of the flight: 16 packets at 3 Mbit/s and 50 ms, 83 packets at 10 Mbit/s and 100 ms.
+    // The threshold is 2 % of the flight: 16 packets at 3 Mbit/s and 50 ms, 83 packets at 10 Mbit/s and 100 ms. Losses of
+    // an RTT and a quarter count, since a missing packet may be late.
     let used = |mbps, one_way, loss_every| {
         let path = Path { mbps, one_way: TimeDelta::from_millis(one_way), loss_every, ..Path::default() };
         shared_queue::run(path, &mut [Flow::new(bbr().build(WIDE), 0)]).mbps[0] / mbps
     };
-    let (few, many) = (used(3.0, 25, 100), used(10.0, 50, 100));
+    let (few, many) = (used(3.0, 25, 100), used(10.0, 50, 150));
     within(few, 0.4..0.8);
     within(many, 0.8..1.0);
     within(used(3.0, 25, 5), 0.01..few);
@@ -163,4 +164,11 @@ fn it_pads_neither_before_an_estimate_nor_while_the_media_are_paused() {
         bbr.on_streams(at(400), &streams.map(stream));
         assert_eq!(bbr.target().padding > DataRate::ZERO, pads, "{streams:?}");
     }
+}
+
+#[test]
+fn a_packet_that_is_late_is_not_lost() {
+    let used = |path| shared_queue::run(path, &mut [Flow::new(bbr().build(WIDE), 0)]).mbps[0] / 3.0;
+    within(used(Path { late_every: 20, ..Path::default() }), 0.95..=1.001);
+    within(used(Path { loss_every: 20, ..Path::default() }), ..0.6);
 }

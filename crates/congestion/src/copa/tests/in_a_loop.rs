@@ -144,3 +144,21 @@ fn it_follows_the_capacity() {
 fn missing_feedback_halves_the_rate_and_its_return_restores_it() {
     closed_loop::survives_silence(copa(), 1.8);
 }
+
+#[test]
+fn a_queue_of_few_packets_loses_few_of_them() {
+    // A queue that stays full for 10 s hides the RTT without one, and the law alone sends twice what the link carries.
+    for (mbps, queue_ms) in [(0.064, 300), (0.2, 100), (0.4, 50)] {
+        let _case = Case((mbps, queue_ms));
+        let path = Path { mbps, queue: TimeDelta::from_millis(queue_ms), seconds: 120, ..Path::default() };
+        let outcome = shared_queue::run(path, &mut [Flow::new(copa().build(WIDE), 0)]);
+        within(outcome.dropped, ..0.26);
+        within(outcome.mbps[0] / mbps, 0.85..=1.001);
+    }
+}
+
+#[test]
+fn random_loss_of_5_percent_does_not_matter() {
+    let path = Path { loss_every: 20, ..Path::default() };
+    within(shared_queue::run(path, &mut [Flow::new(copa().build(WIDE), 0)]).mbps[0] / 3.0, 0.88..=0.95);
+}

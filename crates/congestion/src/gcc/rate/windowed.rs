@@ -7,7 +7,7 @@ use giusto_units::{DataRate, DataSize, PeerTimestamp, TimeDelta};
 /// Data received in the last `T`, divided by `T` (draft-ietf-rmcat-gcc-02 §5.5 recommends 0.5 to 1 s).
 ///
 /// The window ends with the latest arrival and excludes its start. There is no rate until one window has
-/// passed since the first arrival, because the sum over `T` would be too low. The draft counts payload; this
+/// passed since the first arrival, or the first after a pause of a window, because the sum over `T` would be too low. The draft counts payload; this
 /// counts the sizes that it is given.
 ///
 /// An arrival earlier than the latest one counts as if it came at the same time. If it is earlier by more
@@ -31,12 +31,9 @@ impl WindowedRate {
     /// Handles the arrival of a packet of `size`.
     pub(crate) fn on_packet(&mut self, arrival: PeerTimestamp, size: DataSize) {
         let latest = self.packets.back().map_or(arrival, |&(latest, _)| latest);
-        if latest - arrival > self.window {
+        if latest - arrival > self.window || arrival - latest >= self.window {
             self.packets.clear();
             (self.sum, self.first) = (0, None);
-        } else if arrival - latest >= self.window {
-            self.packets.clear();
-            self.sum = 0;
         }
         let arrival = self.packets.back().map_or(arrival, |_| arrival.max(latest));
         self.first.get_or_insert(arrival);
@@ -49,6 +46,14 @@ impl WindowedRate {
             debug_assert!(at <= arrival);
             self.packets.pop_front();
             self.sum = self.sum.saturating_sub(size.as_bytes());
+        }
+    }
+
+    /// Handles data that have arrived according to no report, at the latest arrival.
+    pub(crate) fn on_unreported(&mut self, size: DataSize) {
+        if let Some((_, sum)) = self.packets.back_mut() {
+            *sum += size;
+            self.sum = self.sum.saturating_add(size.as_bytes());
         }
     }
 
@@ -99,11 +104,14 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_empties_the_window() {
+    fn after_a_pause_there_is_no_rate_until_one_window_has_passed() {
         let mut rate = WindowedRate::default();
         (0..=100).for_each(|i| rate.on_packet(at(i * 10), DataSize::from_bytes(1000)));
-        rate.on_packet(at(60_000), DataSize::from_bytes(125));
-        assert_eq!(rate.rate(), Some(DataRate::from_bps(1000)));
+        assert_eq!(rate.rate(), Some(DataRate::from_bps(800_000)));
+        for i in 0..=100 {
+            rate.on_packet(at(60_000 + i * 10), DataSize::from_bytes(1000));
+            assert_eq!(rate.rate(), (i == 100).then_some(DataRate::from_bps(800_000)), "{i}");
+        }
     }
 
     #[test]

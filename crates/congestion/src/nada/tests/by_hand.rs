@@ -129,3 +129,22 @@ fn the_senders_queue_lowers_the_encoder_and_raises_the_pacer() {
     assert_near(shaped(&config(), 150e3, DataSize::from_bytes(9000)).video, 150e3);
     assert_near(shaped(&config(), 1500e3, DataSize::from_bytes(9000)).sending, 1500e3);
 }
+
+#[test]
+fn the_signal_of_a_report_stands_for_at_most_tau() {
+    // r = 1 Mbit/s, signal 5 ms after 5 ms: the offset is 5 − 15 ms.
+    let after = |ms: i64| {
+        let mut reference =
+            ReferenceRate::new(at(0), &Config { limits: limits(150, 1000, 1500), ..config() });
+        let report = Report { signal_ms: 5.0, mode: RateMode::Gradual, ..Report::default() };
+        for now in [0, ms] {
+            reference.on_report(at(0) + TimeDelta::from_millis(now), &config(), &report, TimeDelta::ZERO);
+        }
+        reference.bps()
+    };
+    // The first report takes 0.5 × 2 × 5 / 500 = 1 % from the rate: its signal has risen from 0.
+    assert_near(after(0), 0.99e6);
+    assert_near(after(100), 0.99e6 + 0.5 * 0.2 * (15e6 - 5.0 * 0.99e6) / 500.0);
+    assert_near(after(500), 0.99e6 + 0.5 * (15e6 - 5.0 * 0.99e6) / 500.0);
+    assert_near(after(60_000), after(500));
+}

@@ -166,8 +166,8 @@ impl MediaRate {
         if let Some(above) = config.target_above {
             // What the last interval added has not been carried yet.
             let excess = self.target - delta - (above * scaled).max(step);
-            // Media that use less than the target say nothing about the path.
-            if excess > 0.0 && measured.media >= USED * self.target {
+            // Media that use less than the target say nothing about the path, nor does missing feedback.
+            if excess > 0.0 && measured.media >= USED * self.target && measured.is_acknowledged {
                 delta = -excess;
             }
         }
@@ -201,7 +201,8 @@ impl MediaRate {
             self.media.pop_front();
         }
         let current = rate(self.sent).max(rate(self.acknowledged));
-        Some(Measured { current, media, waiting: waiting.as_bytes() as f64 * 8.0 })
+        let is_acknowledged = self.acknowledged > DataSize::ZERO;
+        Some(Measured { current, media, waiting: waiting.as_bytes() as f64 * 8.0, is_acknowledged })
     }
 
     fn median(&self) -> f64 {
@@ -225,6 +226,8 @@ struct Measured {
     media: f64,
     /// `rtp_queue_size`.
     waiting: f64,
+    /// Whether anything was acknowledged.
+    is_acknowledged: bool,
 }
 
 #[cfg(test)]

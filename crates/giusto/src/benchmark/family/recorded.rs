@@ -61,6 +61,10 @@ pub(in crate::benchmark) fn of_recording(number: u64, window: &RecordedWindow) -
     let mut rates: Vec<(f64, String)> = Vec::new();
     for &(at, bps) in &window.rates {
         let text = written(bps);
+        // Of rates within a microsecond the last counts.
+        if rates.last().is_some_and(|&(before, _)| time(before) == time(at)) {
+            rates.pop();
+        }
         if rates.last().is_none_or(|(_, before)| *before != text) {
             rates.push((at, text));
         }
