@@ -26,6 +26,8 @@ const SOON: TimeDelta = TimeDelta::from_micros(1);
 /// Number of such timeouts in a row, and of probes, that ends a run. One timeout too early may come of rounding.
 const MAX_SOON: u32 = 100;
 const MAX_PROBES: u32 = 100;
+/// Highest rate of a probe: the packets of its duration leave in no time.
+const MAX_PROBE_RATE: DataRate = DataRate::from_bps(100_000_000_000);
 
 /// A class of controllers in Python.
 pub(crate) struct Own {
@@ -486,6 +488,12 @@ impl Controller for PythonController {
             };
             let probe = probe.borrow();
             let rate = rate("rate_bps", probe.rate_bps)?;
+            if rate > MAX_PROBE_RATE {
+                let text = format!(
+                    "a probe of {rate}: ask for at most {MAX_PROBE_RATE}, since its packets leave at that rate"
+                );
+                return Err(self.wrong("next_probe", text));
+            }
             Ok(Some(
                 congestion::Probe::new(probe.cluster, rate)
                     .with_duration(seconds("duration_s", probe.duration_s)?)

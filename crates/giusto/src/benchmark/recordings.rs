@@ -346,7 +346,7 @@ mod tests {
         // An opportunity each 7 ms until 39.991 s; a rate each 50 ms; two rates within a microsecond.
         let opportunities: Vec<String> = (1..=5713).map(|number| (number * 7).to_string()).collect();
         let fine = (0..=501).map(|row| format!("{},{}\n", f64::from(row) * 0.05, 1000 + row));
-        let near = "time_s,rate_kbps\n0,500\n0.0000001,900\n10,300\n10.0000002,700\n24,900\n";
+        let near = "time_s,rate_kbps\n0,500\n0.0000001,900\n10,300\n10.0000002,700\n17,800\n24,900\n";
         let files = [
             ("a.down", opportunities.join("\n")),
             ("b.csv", "time_s,rate_kbps\n".to_owned() + &fine.collect::<String>()),
@@ -355,7 +355,7 @@ mod tests {
         let folder = folder(&files);
         let recordings = Recordings::read(folder.path(), false, 1.0).unwrap();
         let durations: Vec<f64> = recordings.windows.iter().map(|own| own.duration).collect();
-        assert_eq!(durations, [39.9, 25.1, 38.0]);
+        assert_eq!(durations, [39.9, 25.1, 31.0]);
         for number in 0..recordings.scenarios() {
             let scenario = recordings.draw(number).unwrap().scenario("fixed".parse().unwrap()).unwrap();
             let window = &recordings.windows[(number / OF_WINDOW) as usize];

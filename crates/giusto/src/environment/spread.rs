@@ -143,9 +143,9 @@ impl Values {
     }
 }
 
-/// Six decimals are a nanosecond of ms, and a bit of Mbit/s.
+/// Six decimals are a nanosecond of ms, and a bit of Mbit/s. A share may be smaller.
 fn real(value: f64, unit: &str) -> String {
-    format!("{value:.6} {unit}").trim_end().to_owned()
+    if unit.is_empty() { value.to_string() } else { format!("{value:.6} {unit}") }
 }
 
 /// The number and the unit of a value: `20 ms`, `0.5`.

@@ -328,13 +328,21 @@ fn each_episode_draws_its_values_and_its_number_repeats_them() {
 }
 
 #[test]
+fn a_small_share_is_drawn_as_it_is() {
+    let mut environment = randomised(&[("link.bottleneck.loss", range("0.0000001", "0.0000004"))]).unwrap();
+    environment.reset_to(3).unwrap();
+    let loss: f64 = environment.values()[0].value.parse().unwrap();
+    assert!((1e-7..=4e-7).contains(&loss), "{loss}");
+}
+
+#[test]
 fn spreads_that_cannot_be_drawn_are_refused_by_name() {
     for (path, spread, expected) in [
         ("link.bottleneck.rat", range("1 Mbit/s", "2 Mbit/s"), "rat"),
         ("link.bottleneck.rate", range("2 Mbit/s", "1 Mbit/s"), "2 Mbit/s is above 1 Mbit/s"),
         ("link.bottleneck.rate", range("500 kbit/s", "1 Mbit/s"), "different units"),
         ("link.bottleneck.loss", range("0", "NaN"), "NaN is no number"),
-        ("link.bottleneck.loss", range("0.5", "1.5"), "1.500000"),
+        ("link.bottleneck.loss", range("0.5", "1.5"), "1.5"),
         ("link.bottleneck.queue.kind", range("codel", "pie"), "codel is no number"),
         ("link.bottleneck.queue.kind", Spread::Choices(Vec::new()), "name at least one"),
         ("link.bottleneck.queue.kind", Spread::Choices(vec!["codel".to_owned(), "cdel".to_owned()]), "cdel"),

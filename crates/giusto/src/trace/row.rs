@@ -72,7 +72,7 @@ pub(super) const COLUMNS: [Column; 21] = [
         "packets",
         Values::Text(|row| Some(row.ecn())),
     ),
-    optional("reason", "`overflow`, `aqm`, `loss`", "`dropped`", Values::Text(Row::reason)),
+    optional("reason", "`overflow`, `aqm`, `loss`, `corruption`", "`dropped`", Values::Text(Row::reason)),
     optional(
         "sojourn_ns",
         "time in this queue, ns",

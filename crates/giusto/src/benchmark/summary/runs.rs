@@ -16,6 +16,7 @@ use crate::{
         result::{BenchmarkResult, RunRow},
         scores,
     },
+    confidence::Interval,
     order,
 };
 
@@ -267,7 +268,7 @@ impl<'a> Runs<'a> {
                     a: a.clone(),
                     b: b.clone(),
                     utility_difference: mean(&differences),
-                    interval: bootstrap(&independent, &mut random::stream(1, "benchmark: bootstrap")),
+                    interval: interval(&independent),
                     over_seeds: None,
                     wins_ratio: wins.sum::<f64>() / differences.len() as f64,
                 });
@@ -377,12 +378,21 @@ fn family_summary(rows: &[&RunRow]) -> FamilySummary {
     }
 }
 
-/// The percentile bootstrap interval of the mean of differences of utility (Efron and Tibshirani, "An Introduction to the Bootstrap", 1993,
-/// §13.3). One value leaves all open that two utilities permit.
-fn bootstrap(values: &[f64], random: &mut Random) -> [f64; 2] {
-    if values.len() < 2 {
-        return [-1.0, 1.0];
+/// Fewest values for a bootstrap: of fewer, the interval of the resampled means is little more than the lowest and the highest value.
+const BOOTSTRAP: usize = 20;
+
+/// The 95 % interval of the mean of differences of utility: by bootstrap, or of few values by Student's t. One value leaves all open that two
+/// utilities permit.
+fn interval(values: &[f64]) -> [f64; 2] {
+    if values.len() >= BOOTSTRAP {
+        return bootstrap(values, &mut random::stream(1, "benchmark: bootstrap"));
     }
+    let few = Interval::of(values).and_then(|own| Some([own.low?, own.high?]));
+    few.unwrap_or([-1.0, 1.0]).map(|limit| limit.clamp(-1.0, 1.0))
+}
+
+/// The percentile bootstrap interval of a mean (Efron and Tibshirani, "An Introduction to the Bootstrap", 1993, §13.3).
+fn bootstrap(values: &[f64], random: &mut Random) -> [f64; 2] {
     let mut means: Vec<f64> = (0..RESAMPLES)
         .map(|_| {
             let drawn = (0..values.len()).filter_map(|_| values.get(random.random_range(0..values.len())));
@@ -392,4 +402,25 @@ fn bootstrap(values: &[f64], random: &mut Random) -> [f64; 2] {
     means.sort_unstable_by(f64::total_cmp);
     let tail = (1.0 - CONFIDENCE) / 2.0;
     [quantile(&means, tail), quantile(&means, 1.0 - tail)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_values_have_the_interval_of_student() {
+        assert_eq!((interval(&[]), interval(&[0.3])), ([-1.0, 1.0], [-1.0, 1.0]));
+        // By hand: 0.05 ± 12.706 × 0.05 and 0.2 ± 4.303 × 0.1 / √3.
+        let near = |found: [f64; 2], low: f64, high: f64| {
+            assert!((found[0] - low).abs() < 1e-3 && (found[1] - high).abs() < 1e-3, "{found:?}");
+        };
+        near(interval(&[0.0, 0.1]), -0.5853, 0.6853);
+        near(interval(&[0.1, 0.2, 0.3]), -0.0484, 0.4484);
+        near(interval(&[0.0, 0.9]), -1.0, 1.0);
+        // Both agree on many values: a mean of 0.5, whose standard error is 0.0913.
+        let values: Vec<f64> = (0..10).map(|n| f64::from(n) / 9.0).cycle().take(30).collect();
+        let [low, high] = interval(&values);
+        assert!((low - 0.386).abs() < 0.01 && (high - 0.614).abs() < 0.01, "{low} {high}");
+    }
 }
