@@ -159,12 +159,13 @@ def tune(
         Seed of the random scenarios for development.
     validation
         The same as `scenarios` for validation. Default: twice as many random scenarios; or those of your own with other seeds, three
-        times as many. Give recordings of their own: another seed does not change the network of a recording.
+        times as many. Give recordings of their own: another seed does not change the network of a recording. A scenario in which
+        another seed changes nothing counts once, and not at all if it is one of development.
     validation_seed
         Seed of the random scenarios for validation.
     metric
         A figure of `Benchmark.runs`, the mean of which is made largest (`utility` and its parts, `utilisation_ratio`, `jain`) or
-        smallest (all others); or a function of these figures whose mean is made largest.
+        smallest (all others but `frames`); or a function of these figures whose mean is made largest.
     flow
         Only this media flow has the controller and is judged, in scenarios of your own. Default: all.
     trials

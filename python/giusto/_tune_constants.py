@@ -105,7 +105,7 @@ def _ranges(base: str, given: Iterable[str] | Mapping[str, tuple[float, float] |
             fix = f'did you mean "{near[0]}"?' if near else f"known are {', '.join(known)}"
             raise ValueError(f'{base} has no constant "{name}": {fix}')
         own = known[name]
-        low, high = (own.low, own.high) if limits is None else (float(limits[0]), float(limits[1]))
+        low, high = (own.low, own.high) if limits is None else _limits(name, limits)
         if not own.low <= low < high <= own.high:
             unit = f" {own.unit}" if own.unit else ""
             raise ValueError(
@@ -120,6 +120,14 @@ def _ranges(base: str, given: Iterable[str] | Mapping[str, tuple[float, float] |
     if not ranges:
         raise ValueError("constants: the list is empty: name at least one")
     return ranges
+
+
+def _limits(name: str, given: Any) -> tuple[float, float]:
+    try:
+        low, high = given
+        return float(low), float(high)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name}: expected a range (low, high) of two numbers, or None for the whole, found {given!r:.60}") from None
 
 
 def _number(value: float) -> str:

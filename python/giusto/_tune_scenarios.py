@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -22,6 +22,8 @@ _Row: TypeAlias = "dict[str, Any]"
 _Document: TypeAlias = "tuple[str, str, dict[str, str], list[tuple[str, str]]]"
 # Number of a task, its scenario, and the controller.
 _Task: TypeAlias = "tuple[int, _Place, str]"
+# Values of a metric in a scenario: of the default, and of what was found.
+_Values: TypeAlias = "tuple[float | None, float | None]"
 
 # Seeds of an own scenario for development, and the first one for validation.
 _SEEDS = 4
@@ -42,6 +44,9 @@ class _Set:
 
     @classmethod
     def of(cls, name: str, given: Scenarios, seed: str, flow: str | None, seeds: Sequence[int] = range(1, _SEEDS + 1)) -> _Set:
+        argument = "scenarios" if name == "development" else "validation"
+        if isinstance(given, (bool, float)):
+            raise TypeError(f"{argument}: expected a number of scenarios such as 92, or scenarios of your own, found {given!r}")
         if isinstance(given, int):
             if not 1 <= given <= 1_000_000:
                 raise ValueError(f"the number of scenarios must be from 1 to 1000000, found {given}")
@@ -53,14 +58,17 @@ class _Set:
             return cls(name, tuple((seed, number) for number in range(given)), (), None, about)
         every = [given] if isinstance(given, (str, os.PathLike, Scenario)) else list(given)
         if not every:
-            raise ValueError("scenarios: the list is empty: name at least one")
-        documents, names = [], []
+            raise ValueError(f"{argument}: the list is empty: name at least one")
+        documents: list[_Document] = []
+        names = []
         for one in every:
             planned = scenario_of(one)
             if planned._controllers:
-                raise ValueError("scenarios: a controller of your own has no constants: name a built-in one")
+                raise ValueError(f"{argument}: a controller of your own has no constants: name a built-in one")
             documents.append(planned._document.pickled(planned._settings))
             names.append(documents[-1][1])
+            if documents[-1] in documents[:-1]:
+                raise ValueError(f'{argument}: "{names[-1]}" is given twice: leave one out')
         # All scenarios with one seed come before the next seed, so that the first ones are of every kind.
         places = tuple((index, number) for number in seeds for index in range(len(documents)))
         about = f"{', '.join(names)} with the seeds {seeds[0]} to {seeds[-1]}"
@@ -85,24 +93,50 @@ class _Set:
         whole = len(self.places)
         return sorted({math.ceil(whole / 4), math.ceil(whole / 2), whole})
 
-    def pairs(self, values: Sequence[tuple[float | None, float | None]]) -> list[tuple[float, float]]:
-        """Return the pairs of values that are compared: of each scenario, or the means of each document."""
-        whole = [(place, a, b) for place, (a, b) in zip(self.places, values) if a is not None and b is not None]
-        if not self.by_document:
-            return [(a, b) for _, a, b in whole]
-        groups: dict[int | str, list[tuple[float, float]]] = {}
-        for place, a, b in whole:
-            groups.setdefault(place[0], []).append((a, b))
-        return [_means(group) for group in groups.values()]
+    def compared(self, rows: Sequence[tuple[_Row, _Row]], values: Sequence[_Values], known: Collection[str]) -> _Compared:
+        """Return the pairs of values that are compared: of each scenario, or the means of each document.
 
-    def is_fresh(self, rows: Sequence[_Row]) -> bool:
-        """Whether other seeds change what the default does, or the scenarios themselves are others."""
-        if not self.documents or self.by_document:
-            return True
-        by_document: dict[int | str, set[str]] = {}
-        for place, row in zip(self.places, rows):
-            by_document.setdefault(place[0], set()).add(json.dumps(row, sort_keys=True))
-        return any(len(own) > 1 for own in by_document.values())
+        Documents whose runs are those of one before, whatever its text, are left out. One that another seed does not change counts
+        once, and not at all if its run is among the `known` ones of development.
+        """
+        if not self.documents:
+            return _Compared(_there(values), [])
+        by_document: dict[int | str, list[tuple[str, _Values]]] = {}
+        for place, own, pair in zip(self.places, rows, values):
+            by_document.setdefault(place[0], []).append((same_run(own), pair))
+        counted: list[tuple[float, float]] = []
+        still: list[str] = []
+        before: set[tuple[str, ...]] = set()
+        for (_, name, _, _), runs in zip(self.documents, by_document.values()):
+            made = tuple(run for run, _ in runs)
+            pairs = _there([pair for _, pair in runs])
+            if made in before or not pairs:
+                continue
+            before.add(made)
+            if len(set(made)) > 1 and not self.by_document:
+                counted += pairs
+            elif len(set(made)) == 1 and made[0] in known:
+                still.append(name)
+            else:
+                counted.append(_means(pairs))
+        return _Compared(counted, still)
+
+
+@dataclass(frozen=True)
+class _Compared:
+    """The pairs of values that are compared, and the names of documents whose runs are those of development."""
+
+    pairs: list[tuple[float, float]]
+    still: list[str]
+
+
+def same_run(rows: tuple[_Row, _Row]) -> str:
+    """Return what two runs of one scenario, of the default and of what was found, have in common with their repetitions."""
+    return json.dumps(rows, sort_keys=True)
+
+
+def _there(values: Sequence[_Values]) -> list[tuple[float, float]]:
+    return [(a, b) for a, b in values if a is not None and b is not None]
 
 
 def _means(pairs: Sequence[tuple[float, float]]) -> tuple[float, float]:

@@ -8,18 +8,22 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from giusto import _giusto
-from giusto._tune_scenarios import _means, _Row, _Runs, _Set
+from giusto._tune_scenarios import _means, _Row, _Runs, _Set, same_run
 
 Metric: TypeAlias = "str | Callable[[Mapping[str, Any]], float]"
 
 # Where more is better. Of all other figures less is.
 _MORE = ("utility", "utilisation_ratio", "jain")
+# What depends on the scenario rather than on the controller: neither more nor less is better.
+_NEITHER = ("frames",)
 
 
 class _Metric:
     """What is made largest or smallest."""
 
     def __init__(self, metric: Metric) -> None:
+        if metric in _NEITHER:
+            raise ValueError(f'metric "{metric}" counts the frames that were due, of which neither more nor less is better: use another')
         self._function = None if isinstance(metric, str) else metric
         self.name = metric if isinstance(metric, str) else getattr(metric, "__name__", "metric")
         self.more = not isinstance(metric, str) or metric.startswith(_MORE)
@@ -42,7 +46,10 @@ class _Metric:
             found = self._function(row)
         if found is None:
             return None
-        value = float(found)
+        try:
+            value = float(found)
+        except OverflowError:
+            raise ValueError(f"metric {self.name}: expected a finite number, found {found!r:.60}") from None
         if not math.isfinite(value):
             raise ValueError(f"metric {self.name}: expected a finite number, found {value}")
         return value
@@ -51,24 +58,34 @@ class _Metric:
 def _judge(base: str, name: str, developed: _Set, fresh: _Set, sought: _Metric, runs: _Runs) -> _Judgement:
     """Compare what was found with the default, scenario by scenario."""
     whole = len(developed.places)
-    default, tuned = (sought.values(runs.rows(developed, whole, own)) for own in (base, name))
     count = len(fresh.places)
     if name == base:
         runs.done(2 * count)
         mean = sought.mean(runs.rows(developed, whole, base))
         return _Judgement((mean, mean), (math.nan, math.nan), (0.0, None, None), sought, 0, True)
     runs.make(fresh, 0, count, [base, name])
-    before, after = (sought.values(runs.rows(fresh, count, own)) for own in (base, name))
-    pairs = fresh.pairs(list(zip(before, after)))
+    of_development, of_fresh = (
+        list(zip(*(runs.rows(own, size, controller) for controller in (base, name))))
+        for own, size in ((developed, whole), (fresh, count))
+    )
+    default, tuned = (sought.values(rows) for rows in zip(*of_development))
+    before, after = (sought.values(rows) for rows in zip(*of_fresh))
+    known = set(map(same_run, of_development)) if developed.documents else set()
+    compared = fresh.compared(of_fresh, list(zip(before, after)), known)
+    means = _means([(a, b) for a, b in zip(default, tuned) if a is not None and b is not None])
+    # Nothing but runs of development: their difference is known, and says nothing of others.
+    pairs = compared.pairs or [(a, b) for a, b in zip(before, after) if a is not None and b is not None]
     difference = _giusto.interval([b - a for a, b in pairs])
     if difference is None:
         raise ValueError(f"metric {sought.name}: no scenario for validation has it: choose another, or other scenarios")
-    of_development = [(a, b) for a, b in zip(default, tuned) if a is not None and b is not None]
-    is_fresh = fresh.is_fresh(runs.rows(fresh, count, base))
-    # The seeds of scenarios that are sought in too are fresh, but not what is the same whatever the seed is.
+    if not compared.pairs:
+        return _Judgement(means, _means(pairs), (difference[0], None, None), sought, len(pairs), False)
+    # The seeds of scenarios that are sought in too are fresh.
     same = set(map(repr, fresh.documents)) & set(map(repr, developed.documents))
-    what = "fresh runs of the same scenarios" if same else "fresh scenarios"
-    return _Judgement(_means(of_development), _means(pairs), difference, sought, len(pairs), is_fresh, what)
+    what = "fresh scenarios"
+    if fresh.documents and not fresh.by_document:
+        what = "fresh runs of the same scenarios" if same else "fresh runs of one scenario"
+    return _Judgement(means, _means(pairs), difference, sought, len(pairs), True, what, tuple(compared.still))
 
 
 @dataclass(frozen=True)
@@ -82,6 +99,8 @@ class _Judgement:
     count: int
     is_fresh: bool
     what: str = "fresh scenarios"
+    # Scenarios for validation that are left out, since their runs are those of development.
+    still: tuple[str, ...] = ()
 
     @property
     def is_better(self) -> bool:
@@ -102,14 +121,16 @@ class _Judgement:
             return ("−" if value < 0 else "+") + f"{abs(value):.{digits}f}"
 
         found = f"{self.sought.name} {signed(mean)}"
-        where = f"on {self.count} {self.what}; {signed(after - before)} on those of development"
-        if low is None or high is None:
-            return f"one scenario says nothing of noise: {found} {where}"
         if not self.is_fresh:
             return (
-                f"not validated: {found} {where}, but another seed changes nothing in these scenarios: "
+                f"not validated: {found} in the runs of development again, since another seed changes nothing in these scenarios: "
                 "give others for validation"
             )
+        where = f"on {self.count} {self.what}; {signed(after - before)} on those of development"
+        if self.still:
+            where += f"; without {', '.join(self.still)}, where another seed changes nothing"
+        if low is None or high is None:
+            return f"one scenario says nothing of noise: {found} {where}"
         interval = f"(95 % interval {signed(low)} to {signed(high)})"
         worse = high < 0 if self.sought.more else low > 0
         if self.is_better:

@@ -167,6 +167,25 @@ def test_scenarios_without_chance_validate_nothing() -> None:
     assert "on 3 fresh scenarios" in tuned.verdict
 
 
+def test_runs_that_repeat_those_of_development_do_not_count_as_fresh() -> None:
+    still = LINK.replace('model = "statistical", min', 'model = "perfect", min')
+    # Of this one the video never needs the share that is sought.
+    drawn = LINK.replace('max = "4 Mbit/s" }', 'max = "60 kbit/s" }')
+    tuned = giusto.tune("fixed+share=0.3", {"share": (0.25, 0.6)}, [still, drawn], trials=8)
+    assert tuned.development[1] > tuned.development[0] + 0.1
+    # The gain is that of development: on what is fresh there is none.
+    assert tuned.difference == (0.0, 0.0, 0.0) and not tuned.is_better
+    assert "on 12 fresh runs of the same scenarios; +0." in tuned.verdict
+    assert tuned.verdict.endswith("; without scenario, where another seed changes nothing")
+    # A copy with another text is no further sample.
+    copies = [LINK + "# copy" * number for number in range(3)]
+    tuned = giusto.tune("fixed+share=0.3", {"share": (0.25, 0.6)}, LINK, validation=copies, trials=4)
+    assert "on 4 fresh runs of the same scenarios" in tuned.verdict
+    # Seeds of one other scenario are runs of it, not scenarios.
+    tuned = giusto.tune("fixed+share=0.3", {"share": (0.25, 0.6)}, LINK, validation=[LINK.replace("25 ms", "35 ms")], trials=4)
+    assert "on 4 fresh runs of one scenario" in tuned.verdict
+
+
 def test_the_result_depends_on_neither_threads_nor_engine() -> None:
     given: dict[str, Any] = {"constants": ["kappa", "tau"], "scenarios": 3, "validation": 3, "trials": 5}
     one = giusto.tune("nada", **given, jobs=1)
@@ -221,6 +240,10 @@ def test_other_figures_and_functions_are_metrics() -> None:
         ({"scenarios": LINK.replace("bottleneck", "wire")}, 'no link is called "bottleneck"'),
         ({"scenarios": LINK.replace("20 s", "8 s")}, "a judgement takes at least 10 s"),
         ({"jobs": 0}, "jobs must be from 1"),
+        ({"scenarios": [LINK, LINK]}, 'scenarios: "scenario" is given twice: leave one out'),
+        ({"validation": [LINK, LINK]}, 'validation: "scenario" is given twice: leave one out'),
+        ({"metric": "frames"}, 'metric "frames" counts the frames that were due'),
+        ({"metric": lambda _: 10**400}, "metric <lambda>: expected a finite number, found 1000"),
     ],
 )
 def test_what_cannot_be_tuned_is_refused_with_the_fix(more: dict[str, Any], message: str) -> None:
@@ -270,3 +293,21 @@ def test_constants_are_listed_with_their_values() -> None:
     for name in giusto.controllers():
         for own in giusto.constants(name).values():
             assert own.low <= own.value <= own.high and own.summary and math.isfinite(own.high), (name, own)
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"scenarios": 2.0}, "scenarios: expected a number of scenarios such as 92, or scenarios of your own, found 2.0"),
+        ({"scenarios": True}, "scenarios: expected a number of scenarios such as 92, or scenarios of your own, found True"),
+        ({"validation": 2.0}, "validation: expected a number of scenarios such as 92, or scenarios of your own, found 2.0"),
+        ({"constants": {"kappa": 5}}, "kappa: expected a range (low, high) of two numbers, or None for the whole, found 5"),
+        ({"constants": {"kappa": (1,)}}, "kappa: expected a range (low, high) of two numbers, or None for the whole, found (1,)"),
+        ({"constants": {"kappa": "ab"}}, "kappa: expected a range (low, high) of two numbers, or None for the whole, found 'ab'"),
+    ],
+)
+def test_arguments_of_other_types_are_named(more: dict[str, Any], message: str) -> None:
+    given: dict[str, Any] = {"controller": "nada", "constants": ["kappa"], "scenarios": 1, "trials": 2, **more}
+    with pytest.raises(TypeError) as raised:
+        giusto.tune(**given)
+    assert str(raised.value) == message
