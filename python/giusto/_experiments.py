@@ -215,7 +215,13 @@ class Benchmark:
 
     @cached_property
     def summary(self) -> dict[str, Any]:
-        """The judgement, as `giusto benchmark --json` prints it."""
+        """The judgement, as `giusto benchmark --json` prints it.
+
+        `all` and `families` of a controller hold figures over its runs. Medians, of an even number of runs the lower one of the two in
+        the middle, are `utility` and its `parts`, `utilisation_ratio`, `loss_ratio`, `freeze_ratio`, `target_octaves_per_minute`, and
+        the frame and queueing delays, each a quantile within a run. The other figures are means or shares: `utility_mean`, by which
+        controllers are ranked, and `missed_frames_ratio` with its parts; of `power` the mean is geometric.
+        """
         summary: dict[str, Any] = json.loads(self._result.json())
         return summary
 
@@ -349,6 +355,9 @@ def merge(parts: Iterable[str | os.PathLike[str]]) -> Sweep | Benchmark:
     >>> giusto.merge(["part-1", "part-2", "part-3", "part-4"]).write("whole")
     """
     paths = [Path(part) for part in parts]
+    absent = next((path for path in paths if not path.exists()), None)
+    if absent is not None:
+        raise FileNotFoundError(f"{absent}: no such file or folder: give folders of a sweep, or files result.json of a benchmark")
     folders = [path for path in paths if path.is_dir()]
     if not folders:
         texts = [(os.fspath(path), path.read_text(encoding="utf-8")) for path in paths]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -47,17 +49,12 @@ class Leaderboard:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = Path(path)
-        self._values: dict[str, Any] = {}
-        if self._path.exists():
-            try:
-                self._values = json.loads(self._path.read_text(encoding="utf-8"))
-            except ValueError as error:
-                raise ValueError(f"{path} is no leaderboard: {error}") from None
-            if not isinstance(self._values, dict) or self._values.get("format") != _FORMAT:
-                raise ValueError(f'{path} is no leaderboard: it has no "format": "{_FORMAT}"')
+        self._values = _read(self._path)
 
     def add(self, judged: Benchmark, *, replace: bool = False) -> None:
         """Add the controllers of a benchmark, and write the file.
+
+        The file is read again before, so that rows that others have added stay. Several processes may add at the same time.
 
         Parameters
         ----------
@@ -70,23 +67,32 @@ class Leaderboard:
         ------
         ValueError
             The benchmark is not comparable, or a name is taken by other figures. Nothing is added then.
+        OSError
+            The file cannot be written.
         """
+        if not isinstance(judged, Benchmark):
+            raise TypeError(f"expected a benchmark, as giusto.benchmark or giusto.merge returns it, found {judged!r:.60}")
         summary = judged.summary
         if summary["missing_runs"]:
             raise ValueError(f"{summary['missing_runs']} runs are missing: merge all shards first")
         conditions = {name: summary.get(name) for name in _CONDITIONS}
         references = {own["name"]: own["all"]["utility_mean"] for own in summary["references"]}
         new = {own["name"]: {"all": own["all"], "families": own["families"]} for own in summary["controllers"]}
-        if self._values:
-            self._check(conditions, references)
-            taken = [name for name, row in new.items() if self.summary["controllers"].get(name, row) != row]
-            if taken and not replace:
-                raise ValueError(f"{self._path} has other figures of {taken[0]!r}: give it another name, or replace=True")
-            new = self.summary["controllers"] | new
-        made = {"format": _FORMAT, **conditions, "references": references, "controllers": new}
-        part = self._path.with_name(f"{self._path.name}.{os.getpid()}.part")
-        part.write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
-        part.replace(self._path)
+        if not self._path.parent.is_dir():
+            raise FileNotFoundError(f"{self._path}: there is no folder {self._path.parent}: make it first")
+        with _locked(self._path):
+            self._values = _read(self._path)
+            if self._values:
+                self._check(conditions, references)
+                known = self._values["controllers"]
+                taken = [name for name, row in new.items() if known.get(name, row) != row]
+                if taken and not replace:
+                    raise ValueError(f"{self._path} has other figures of {taken[0]!r}: give it another name, or replace=True")
+                new = known | new
+            made = {"format": _FORMAT, **conditions, "references": references, "controllers": new}
+            part = self._path.with_name(f"{self._path.name}.{os.getpid()}.part")
+            part.write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
+            part.replace(self._path)
         self._values = made
 
     def _check(self, conditions: dict[str, Any], references: dict[str, float]) -> None:
@@ -104,14 +110,15 @@ class Leaderboard:
 
     @property
     def summary(self) -> dict[str, Any]:
-        """What the file holds: `version`, `seeds`, `scenarios`, `references`, and `controllers` with their figures as in `Benchmark.summary`."""
+        """What the file held when it was opened or last added to: `version`, `seeds`, `scenarios`, `references`, and `controllers` with their figures as in `Benchmark.summary`."""
         return self._values
 
     @property
     def rows(self) -> pyarrow.Table:
         """One row for each controller and family, ``all`` first, the best controller first.
 
-        With several seeds, ``_low`` and ``_high`` are the 95 % confidence interval over them.
+        `utility_mean` and `missed_frames_ratio` are means over the runs; `utilisation_ratio` and `frame_delay_p95_ms` are medians, the
+        lower one of an even number. With several seeds, ``_low`` and ``_high`` are the 95 % confidence interval over them.
         """
         import pyarrow
 
@@ -168,6 +175,40 @@ class Leaderboard:
         if not rows:
             return f"<p>{escape(self._about())}</p>"
         return f"<p>{escape(self._about())}</p>{_html.table(head, rows)}{_html.bars('utility, mean', means)}"
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """Return what the file holds; nothing where there is none."""
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except ValueError as error:
+        raise ValueError(f"{path} is no leaderboard: {error}") from None
+    if not isinstance(values, dict) or values.get("format") != _FORMAT:
+        raise ValueError(f'{path} is no leaderboard: it has no "format": "{_FORMAT}"')
+    return values
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Keep other threads and processes from changing the file, by a file beside it, since the file itself is replaced."""
+    beside = path.with_name(f"{path.name}.lock")
+    while True:
+        with beside.open("wb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            # Who had it before has deleted it: another may hold a new one.
+            try:
+                is_current = os.path.samestat(os.fstat(lock.fileno()), beside.stat())
+            except FileNotFoundError:
+                is_current = False
+            if not is_current:
+                continue
+            try:
+                yield
+            finally:
+                beside.unlink()
+            return
 
 
 def _interval(figures: dict[str, Any]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 from pathlib import Path
 
 import pytest
@@ -108,3 +109,41 @@ def test_a_leaderboard_refuses_what_is_not_comparable(tmp_path: Path, of_python:
     with pytest.raises(ValueError, match="7?[0-9]+ runs are missing: merge all shards first"):
         giusto.Leaderboard(tmp_path / "none.json").add(part)
     assert not (tmp_path / "none.json").exists()
+
+
+def _add(path: Path, name: str) -> None:
+    """Add a controller to a leaderboard, in a process of its own."""
+    board = giusto.Leaderboard(path)
+    judged = giusto.benchmark([type(name, (Constant,), {})], 1, seed="of a test")
+    for _ in range(20):
+        board.add(judged)
+
+
+def test_rows_of_others_stay(tmp_path: Path) -> None:
+    path = tmp_path / "board.json"
+    one, other = giusto.Leaderboard(path), giusto.Leaderboard(path)
+    one.add(giusto.benchmark(["fixed"], 1, seed="of a test"))
+    other.add(giusto.benchmark(["tempo"], 1, seed="of a test"))
+    assert set(giusto.Leaderboard(path).summary["controllers"]) == set(other.summary["controllers"]) == {"fixed", "tempo"}
+    assert set(one.summary["controllers"]) == {"fixed"}
+    # Of several processes at a time, none loses what another writes.
+    context = multiprocessing.get_context("spawn")
+    names = [f"Own{number}" for number in range(4)]
+    processes = [context.Process(target=_add, args=(path, name)) for name in names]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(120)
+        assert process.exitcode == 0
+    assert set(giusto.Leaderboard(path).summary["controllers"]) == {"fixed", "tempo", *names}
+    assert [own.name for own in tmp_path.iterdir()] == ["board.json"]
+
+
+def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    judged = giusto.benchmark(["fixed"], 1, seed="of a test")
+    with pytest.raises(FileNotFoundError, match=r"nope/x.json: there is no folder .*nope: make it first$"):
+        giusto.Leaderboard(tmp_path / "nope" / "x.json").add(judged)
+    with pytest.raises(TypeError, match=r"expected a benchmark, as giusto.benchmark or giusto.merge returns it, found 'x'"):
+        giusto.Leaderboard(tmp_path / "x.json").add("x")  # type: ignore[arg-type]
+    with pytest.raises(FileNotFoundError, match="^nope: no such file or folder: give folders of a sweep"):
+        giusto.merge(["nope"])
