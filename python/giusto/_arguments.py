@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import operator
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -44,6 +45,24 @@ def _kinds(annotation: str) -> list[str]:
     return [kind.strip() for kind in annotation.split("|")]
 
 
+def _is_beyond(value: Any) -> bool:
+    """Whether an argument is an integer that no native function takes, or holds one."""
+    if isinstance(value, (list, tuple, range)):
+        return any(map(_is_beyond, (*value[:1000], *value[-1:])))
+    try:
+        return not 0 <= operator.index(value) < 2**64
+    except TypeError:
+        return False
+
+
+def _is_own(error: BaseException) -> bool:
+    """Whether an exception comes from this package, and not from what it called."""
+    place = error.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    return place is not None and str(place.tb_frame.f_globals.get("__name__")).split(".")[0] == "giusto"
+
+
 def checked(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """Let wrong types be named: the function, the argument, what is expected and what was found.
 
@@ -72,8 +91,11 @@ def checked(function: Callable[_P, _R]) -> Callable[_P, _R]:
                 raise TypeError(f"giusto.{function.__name__}: {name}: expected strings as keys, found {other[0]!r:.60}")
         try:
             return function(*args, **kwargs)
-        except OverflowError:
-            numbers = [f"{name}={value!r:.60}" for name, value in given.items() if isinstance(value, SupportsIndex)]
+        except OverflowError as error:
+            numbers = [f"{name}={value!r:.60}" for name, value in given.items() if _is_beyond(value)]
+            # What a controller, a metric or another function of the user raised is theirs.
+            if not numbers or not _is_own(error):
+                raise
             raise ValueError(f"giusto.{function.__name__}: a number is out of range: {', '.join(numbers)}") from None
 
     return call

@@ -12,6 +12,7 @@ from giusto import _giusto
 from giusto._arguments import checked
 from giusto._controller import Controller
 from giusto._record import RunRecord
+from giusto._scenario import _name
 from giusto._statistics import Distribution
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 PORT = 5004
 """The port of calls: that of RTP (RFC 3551 section 8)."""
+# Streams of video that fit into a flow.
+_VIDEOS = 16
 
 
 @dataclass(frozen=True)
@@ -196,6 +199,10 @@ def call(
     Exception
         What a controller of your own raised. The call ends in good order before.
     """
+    if isinstance(controller, type):
+        _name(controller, [])
+    if not 0 <= operator.index(video) <= _VIDEOS:
+        raise ValueError(f"video must be from 0 to {_VIDEOS}, found {video}")
     result = _giusto.call(
         _host(host),
         _port(port, 1),
@@ -314,11 +321,14 @@ def listen(
     >>> listener = giusto.listen("127.0.0.1", 0)
     >>> record = listener.serve()
     """
+    own: list[type[Controller]] = []
+    for controller in controllers:
+        _name(controller, own)
     return Listener._of(
         _giusto.Listener(
             _host(host),
             _port(port, 0),
-            controllers=list(controllers),
+            controllers=own,
             max_rate=max_rate,
             silence=silence,
             timeline=timeline,

@@ -465,9 +465,11 @@ def _named(value: Any, own: list[type[Controller]]) -> Any:
     return _name(value, own) if isinstance(value, type) else value
 
 
-def _name(controller: type, own: list[type[Controller]]) -> str:
-    if not issubclass(controller, Controller):
-        raise TypeError(f"{controller.__name__} is no controller: derive it from giusto.Controller")
+def _name(controller: Any, own: list[type[Controller]]) -> str:
+    if not (isinstance(controller, type) and issubclass(controller, Controller)):
+        if isinstance(controller, type):
+            raise TypeError(f"{controller.__name__} is no controller: derive it from giusto.Controller")
+        raise TypeError(f"expected a class derived from giusto.Controller, found {controller!r:.60}")
     own.append(controller)
     return controller.name or controller.__name__
 

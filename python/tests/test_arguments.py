@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import inspect
+import math
 import pickle
+from pathlib import Path
 from typing import Any
 
 import giusto
@@ -39,6 +41,43 @@ def test_a_wrong_type_is_named(name: str, arguments: dict[str, Any], message: st
 def test_a_number_that_is_too_large_is_named() -> None:
     with pytest.raises(ValueError, match=r"^giusto.benchmark: a number is out of range: scenarios=-1$"):
         giusto.benchmark(["fixed"], scenarios=-1)
+    with pytest.raises(ValueError, match=r"^giusto.benchmark: a number is out of range: scenarios=18446744073709551616$"):
+        giusto.benchmark(["fixed"], scenarios=2**64)
+
+
+class Overflowing(giusto.Controller):
+    """A controller with an error of its own."""
+
+    name = "overflowing"
+
+    def on_feedback(self, now_s: float, feedback: giusto.Feedback) -> None:
+        math.exp(1e5)
+
+    def target(self) -> float:
+        return 1e6
+
+
+def test_an_overflow_of_the_user_is_passed_on() -> None:
+    for call in (
+        lambda: giusto.run("media", 1, set={"call.controller": Overflowing}),
+        lambda: giusto.sweep("media", {"call.controller": [Overflowing]}, seeds=[1], jobs=1),
+        lambda: giusto.benchmark([Overflowing], 1),
+        lambda: giusto.sweep("media", seeds=[1], progress=lambda done, total: math.exp(1e5)),
+    ):
+        with pytest.raises(OverflowError, match="math range error") as raised:
+            call()
+        assert raised.traceback[-1].path == Path(__file__)
+
+
+def test_classes_that_are_no_controllers_are_named() -> None:
+    for call in (lambda: giusto.call("127.0.0.1", controller=dict), lambda: giusto.listen("127.0.0.1", 0, controllers=[dict])):
+        with pytest.raises(TypeError, match="^dict is no controller: derive it from giusto.Controller$"):
+            call()
+    with pytest.raises(TypeError, match="^expected a class derived from giusto.Controller, found 'tempo'$"):
+        giusto.listen("127.0.0.1", 0, controllers=["tempo"])  # type: ignore[list-item]
+    for video in (-1, 17, 300):
+        with pytest.raises(ValueError, match=f"^video must be from 0 to 16, found {video}$"):
+            giusto.call("127.0.0.1", video=video)
 
 
 def test_types_that_stand_for_others_are_accepted() -> None:
