@@ -6,7 +6,10 @@ import hashlib
 import json
 import os
 import platform
+import re
+import shlex
 import sys
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,9 +18,10 @@ from typing import TYPE_CHECKING, Any
 from giusto import _giusto, plot
 from giusto._arguments import checked
 from giusto._controller import Controller
+from giusto._giusto import ScenarioError
 from giusto._experiments import sweep
 from giusto._run import run
-from giusto._scenario import Scenario, _name, scenario_of
+from giusto._scenario import Scenario, _name, _restored, scenario_of
 
 if TYPE_CHECKING:
     import pyarrow
@@ -33,7 +37,7 @@ STATISTICS: dict[str, tuple[str, float, str]] = {
 
 @dataclass(frozen=True)
 class Row:
-    """A row of the table: a flow of a scenario under a controller.
+    """A row of the table: a flow of a scenario, or the mean of a flow and its copies (`count`), under a controller.
 
     Attributes
     ----------
@@ -43,7 +47,9 @@ class Row:
         Number of seeds.
     intervals : dict
         Mean, and lowest and highest value of its 95 % confidence interval (Student's t), by the names of `flows.csv`; None where nothing
-        was measured, bounds of None with one seed.
+        was measured, bounds of None with one seed and where all seeds gave the same run.
+    is_same : bool
+        Whether all of several seeds gave the same run, so that there is no interval.
     """
 
     scenario: str
@@ -51,12 +57,21 @@ class Row:
     flow: str
     runs: int
     intervals: dict[str, tuple[float, float | None, float | None] | None]
+    is_same: bool = False
+
+
+@dataclass(frozen=True)
+class _Group:
+    """A media flow of a scenario file: its name there, and the names of the flow or of its copies in results."""
+
+    name: str
+    flows: tuple[str, ...]
 
 
 @checked
 def paper(
     scenarios: Scenario | str | os.PathLike[str] | Sequence[Scenario | str | os.PathLike[str]],
-    controllers: Sequence[str | type[Controller]] = ("gcc:libwebrtc", "scream:v2", "tempo"),
+    controllers: Iterable[str | type[Controller]] = ("gcc:libwebrtc", "scream:v2", "tempo"),
     seeds: Iterable[int] = range(1, 11),
     *,
     out: str | os.PathLike[str],
@@ -68,21 +83,23 @@ def paper(
 
     `out` then holds ``paper.pdf`` with the table and all figures, each figure as SVG and PDF, ``table.tex`` for LaTeX with booktabs,
     ``flows.csv`` with every run, the scenario files with their traces, ``paper.json`` with versions, seeds and SHA-256 of each file, and
-    ``redo.py``, which makes all again and compares.
+    ``redo.py``, which makes all again and compares. Of a flow with copies (`count`), a row has the mean over the copies of each run,
+    and a figure the first copy. Where all seeds give the same run, as nothing in the scenario is random, the table has no interval and
+    says so. Keys of the scenario that a controller does not support are left out for it, with a note.
 
     Parameters
     ----------
     scenarios
         Scenarios, paths of scenario files, or names of built-in scenarios.
     controllers
-        Congestion controllers of all media flows, by name. Classes of your own cannot be made again from the folder alone:
-        ``redo.py`` says so.
+        Congestion controllers of all media flows, by name. Classes of your own, here or in a scenario, cannot be made again from the
+        folder alone: ``redo.py`` says so.
     seeds
         Random seeds. Figures over time are of the first.
     out
         A folder, which is made.
     flow
-        Only this media flow changes its controller. Default: all.
+        Only this media flow of the scenario files, with its copies, changes its controller. Default: all.
     jobs
         Number of runs at a time. Default: one on each core.
     progress
@@ -98,59 +115,76 @@ def paper(
     ScenarioError
         A scenario cannot be run.
     ValueError
-        There is no scenario, controller or seed, two scenarios have the same name, or one has no media flow.
+        There is no scenario, controller or seed, two scenarios have the same name, a controller or a seed is given twice, or a scenario
+        has no media flow.
     ImportError
         matplotlib is missing: ``pip install 'giusto[plot]'``.
 
     Examples
     --------
-    >>> rows = giusto.paper("media-step", ["gcc:libwebrtc", "tempo"], seeds=range(1, 6), out="paper")
+    >>> rows = giusto.paper("rfc8867/5.1-variable-capacity", ["gcc:libwebrtc", "tempo"], seeds=range(1, 6), out="paper")
     """
     single = isinstance(scenarios, (Scenario, str, os.PathLike))
     given: Sequence[Any] = [scenarios] if single else list(scenarios)  # type: ignore[arg-type]
     planned = [scenario_of(scenario) for scenario in given]
     numbers = list(seeds)
-    for name, values in (("scenario", planned), ("controller", controllers), ("seed", numbers)):
+    listed = list(controllers)
+    labels = [controller if isinstance(controller, str) else _name(controller, []) for controller in listed]
+    for name, values in (("scenario", planned), ("controller", labels), ("seed", numbers)):
         if not values:
             raise ValueError(f"no {name}: give at least one")
+    for name, values in (("controller", labels), ("seed", numbers)):
+        if twice := [value for place, value in enumerate(values) if value in values[:place]]:
+            raise ValueError(f"{name} {twice[0]!r} is given twice: leave one out, or give it another name")
     files = [_file_name(scenario) for scenario in planned]
-    if len(set(files)) < len(files):
-        twice = next(name for name in files if files.count(name) > 1)
-        raise ValueError(f"two scenarios are called {twice!r}: give one another name")
+    if twice := [name for place, name in enumerate(files) if name in files[:place]]:
+        raise ValueError(f"two scenarios are called {twice[0]!r}: give one another name")
     plot._axes()  # before the runs: without matplotlib nothing is drawn
+    groups = [_media_flows(scenario, flow) for scenario in planned]
     folder = Path(out)
     (folder / "figures").mkdir(parents=True, exist_ok=True)
     rows: list[Row] = []
+    notes: list[str] = []
     tables: list[pyarrow.Table] = []
     figures: list[tuple[str, Any]] = []
-    for name, scenario in zip(files, planned):
+    for name, scenario, flows in zip(files, planned, groups):
         _write_scenario(folder / "scenarios", name, scenario)
-        flows = _media_flows(scenario, flow)
         records = {}
-        for controller in controllers:
-            label = controller if isinstance(controller, str) else _name(controller, [])
-            settings: Mapping[str, Any] = {f"flow.{own}.controller": controller for own in flows}
-            own = scenario.with_settings(settings)
+        for controller, label in zip(listed, labels):
+            own = _with_controller(scenario, controller, label, flows, notes)
             table = sweep(own, seeds=numbers, jobs=jobs, progress=progress).flows
             tables.append(_labelled(table, name, label))
             rows += _rows_of(table, name, label, flows)
             records[label] = run(own, numbers[0])
-        for own_flow in flows:
-            title = f"{name}, {own_flow}" if len(flows) > 1 else name
-            figures.append((title, plot.compare(records, own_flow)))
+        for group in flows:
+            title = f"{name}, {group.flows[0]}" if len(flows) > 1 or len(group.flows) > 1 else name
+            figures.append((title, plot.compare(records, group.flows[0])))
+    notes += _without_chance(rows)
     for title, figure in figures:
         for kind in ("svg", "pdf"):
             figure.savefig(folder / "figures" / f"{title.replace(', ', '-')}.{kind}", metadata=_undated(kind))
-    _write_pdf(folder / "paper.pdf", rows, figures)
-    (folder / "table.tex").write_text(latex(rows), encoding="utf-8")
+    _write_pdf(folder / "paper.pdf", rows, figures, notes)
+    (folder / "table.tex").write_text(latex(rows, notes), encoding="utf-8")
     _write_csv(folder / "flows.csv", tables)
-    labels = [given if isinstance(given, str) else f"class {_name(given, [])}" for given in controllers]
-    _write_record(folder, files, labels, numbers, flow)
+    _write_record(
+        folder,
+        {
+            "scenarios": files,
+            "settings": {name: scenario._settings for name, scenario in zip(files, planned)},
+            "controllers": [
+                label if isinstance(controller, str) else f"class {label}" for controller, label in zip(listed, labels)
+            ],
+            "own": {name: [_name(own, []) for own in scenario._controllers] for name, scenario in zip(files, planned)},
+            "seeds": numbers,
+            "flow": flow,
+            "notes": notes,
+        },
+    )
     return rows
 
 
-def latex(rows: Sequence[Row]) -> str:
-    """Return the table in LaTeX, for the package booktabs: means ± half of their 95 % confidence intervals."""
+def latex(rows: Sequence[Row], notes: Sequence[str] = ()) -> str:
+    """Return the table in LaTeX, for the package booktabs: means ± half of their 95 % confidence intervals, and the notes below."""
     titles = [f"{title} ({unit})" for title, _, unit in STATISTICS.values()]
     lines = [
         "% Mean over seeds, plus or minus half of its 95 % confidence interval (Student's t). Needs \\usepackage{booktabs}.",
@@ -167,7 +201,9 @@ def latex(rows: Sequence[Row]) -> str:
         cells += [f"${text}$".replace("±", "\\pm") if text != "–" else "--" for text in _cells(row)]
         lines.append(" & ".join(cells) + " \\\\")
         before = row.scenario
-    return "\n".join([*lines, "\\bottomrule", "\\end{tabular}", ""])
+    lines.append("\\bottomrule")
+    lines += [f"\\multicolumn{{{3 + len(titles)}}}{{l}}{{\\footnotesize {_escaped(note)}}} \\\\" for note in notes]
+    return "\n".join([*lines, "\\end{tabular}", ""])
 
 
 def _escaped(text: str) -> str:
@@ -193,29 +229,81 @@ def _file_name(scenario: Scenario) -> str:
     return "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in scenario.name)
 
 
-def _media_flows(scenario: Scenario, flow: str | None) -> list[str]:
-    """Return the media flows whose controller changes."""
-    known = [own.id for own in run(scenario, timeline=False).flows if own.kind == "media"]
-    if flow is None and known:
-        return known
-    if flow is not None and flow in known:
-        return [flow]
-    found = f"no media flow called {flow!r}: use one of {', '.join(known)}" if known else "no media flow"
+def _media_flows(scenario: Scenario, flow: str | None) -> list[_Group]:
+    """Return the media flows whose controller changes, each with its copies."""
+    groups: dict[str, list[str]] = {}
+    for own in run(scenario, timeline=False).flows:
+        if own.kind == "media":
+            groups.setdefault(own.group, []).append(own.id)
+    known = [_Group(name, tuple(flows)) for name, flows in groups.items()]
+    changed = [group for group in known if flow in (None, group.name)]
+    if changed:
+        return changed
+    found = f"no media flow called {flow!r}: use one of {', '.join(groups)}" if known else "no media flow"
     raise ValueError(f"scenario {scenario.name!r} has {found}")
 
 
-def _rows_of(table: pyarrow.Table, scenario: str, controller: str, flows: Sequence[str]) -> list[Row]:
-    columns = {name: table[name].to_pylist() for name in ("flow", *STATISTICS) if name in table.column_names}
+def _rows_of(table: pyarrow.Table, scenario: str, controller: str, groups: Sequence[_Group]) -> list[Row]:
+    runs: dict[int, list[dict[str, Any]]] = {}
+    for row in table.to_pylist():
+        runs.setdefault(row.pop("seed"), []).append(row)
+    # Flows of other kinds are a part of the run.
+    is_same = len(runs) > 1 and all(own == first for first in runs.values() for own in runs.values())
     rows = []
-    for flow in flows:
-        places = [place for place, own in enumerate(columns["flow"]) if own == flow]
-        values = {
-            name: [value for place in places if (value := columns[name][place]) is not None] if name in columns else []
-            for name in STATISTICS
-        }
-        intervals = {name: _giusto.interval(own) for name, own in values.items()}
-        rows.append(Row(scenario, controller, flow, len(places), intervals))
+    for group in groups:
+        intervals = {}
+        for name in STATISTICS:
+            means = []
+            for run_rows in runs.values():
+                values = [row[name] for row in run_rows if row["flow"] in group.flows and row.get(name) is not None]
+                if values:
+                    means.append(sum(values) / len(values))
+            interval = _giusto.interval(means)
+            intervals[name] = (interval[0], None, None) if interval and is_same else interval
+        rows.append(Row(scenario, controller, group.name, len(runs), intervals, is_same))
     return rows
+
+
+def _without_chance(rows: Sequence[Row]) -> list[str]:
+    """Return notes on what has no interval although there are several seeds."""
+    notes = []
+    for scenario in dict.fromkeys(row.scenario for row in rows):
+        same = {row.controller: row.is_same for row in rows if row.scenario == scenario}
+        if all(same.values()):
+            notes.append(f"{scenario}: all seeds give the same run, since nothing in the scenario is random: there are no intervals.")
+        elif any(same.values()):
+            names = ", ".join(name for name, is_same in same.items() if is_same)
+            notes.append(f"{scenario}: all seeds give the same run with {names}: there are no intervals.")
+    return notes
+
+
+# Keys that controllers do not support, in the text of an error of a scenario.
+_UNSUPPORTED = re.compile(r'^.*:(?P<line>\d+): flow "(?P<flow>[^"]*)": (?P<key>[a-z-]+): (?P<why>[^"]*): remove it\b.*$')
+
+
+def _with_controller(
+    scenario: Scenario, controller: str | type[Controller], label: str, groups: Sequence[_Group], notes: list[str]
+) -> Scenario:
+    """Return the scenario with this controller of these flows, without keys that it does not support; note those."""
+    settings: Mapping[str, Any] = {f"flow.{group.name}.controller": controller for group in groups}
+    try:
+        return scenario.with_settings(settings)
+    except ScenarioError as error:
+        found = [_UNSUPPORTED.match(line) for line in str(error).splitlines()]
+        text, name, traces, set_before = scenario._document.pickled(scenario._settings, scenario._controllers)
+        lines = text.split("\n")
+        for own in found:
+            if own is None or int(own["line"]) > len(lines):
+                raise
+            place = int(own["line"]) - 1
+            # Only a line that holds this key alone: the error stays where it is elsewhere, such as in a setting.
+            if not re.fullmatch(rf"\s*{own['key']}\s*=\s*(\"[^\"]*\"|[\w.+-]+)\s*(#.*)?", lines[place].rstrip("\r")):
+                raise
+            lines[place] = ""
+        made = _restored(type(scenario), "\n".join(lines), name, traces, set_before, scenario._controllers)
+        result = made.with_settings(settings)
+        notes += [f"{scenario.name}: {label}: the {own['key']} of {own['flow']} is left out: {own['why']}." for own in found if own]
+        return result
 
 
 def _labelled(table: pyarrow.Table, scenario: str, controller: str) -> pyarrow.Table:
@@ -237,8 +325,10 @@ def _write_csv(path: Path, tables: Sequence[pyarrow.Table]) -> None:
 def _write_scenario(folder: Path, name: str, scenario: Scenario) -> None:
     """Write the scenario file, and its traces where it looks for them."""
     folder.mkdir(exist_ok=True)
-    text, _, traces, settings = scenario._document.pickled(scenario._settings)
-    noted = "".join(f"# --set '{path}={value}'\n" for path, value in settings)
+    text, _, traces, settings = scenario._document.pickled(scenario._settings, scenario._controllers)
+    # For the reader: `paper.json` holds them for `redo.py`. A comment is one line of printable text.
+    given = (f"{path}={value}" for path, value in settings)
+    noted = "".join(f"# --set {shlex.quote(one) if one.isprintable() else json.dumps(one)}\n" for one in given)
     (folder / f"{name}.toml").write_text(noted + text, encoding="utf-8")
     for trace, content in traces.items():
         own = (folder / trace).resolve()
@@ -253,8 +343,8 @@ def _undated(kind: str) -> dict[str, None]:
     return {"Date": None} if kind == "svg" else {"CreationDate": None}
 
 
-def _write_pdf(path: Path, rows: Sequence[Row], figures: Sequence[tuple[str, Any]]) -> None:
-    """Write the table and all figures."""
+def _write_pdf(path: Path, rows: Sequence[Row], figures: Sequence[tuple[str, Any]], notes: Sequence[str]) -> None:
+    """Write the table with its notes and all figures."""
     from matplotlib.backends.backend_pdf import PdfPages
 
     from giusto._figure import Figure
@@ -276,15 +366,14 @@ def _write_pdf(path: Path, rows: Sequence[Row], figures: Sequence[tuple[str, Any
                 if line == 0:
                     cell.set_height(cell.get_height() * 3)
             axes.set_title("Mean over seeds ± half of its 95 % confidence interval", fontsize=9)
+            page.text(0.05, 0.04, "\n".join(textwrap.fill(note, 180) for note in notes), fontsize=7)
             pages.savefig(page)
         for title, figure in figures:
             figure.suptitle(title, fontsize="medium")
             pages.savefig(figure)
 
 
-def _write_record(
-    folder: Path, files: Sequence[str], controllers: Sequence[str], seeds: Sequence[int], flow: str | None
-) -> None:
+def _write_record(folder: Path, about: Mapping[str, Any]) -> None:
     """Write `paper.json`, and `redo.py`, which makes the paper again."""
     from importlib.metadata import version
 
@@ -292,10 +381,7 @@ def _write_record(
     record = {
         "giusto": version("giusto"),
         "python": platform.python_version(),
-        "scenarios": list(files),
-        "controllers": list(controllers),
-        "seeds": list(seeds),
-        "flow": flow,
+        **about,
         "sha256": {
             path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
             for path in hashed
@@ -319,16 +405,15 @@ import giusto
 here = Path(__file__).parent
 paper = json.loads((here / "paper.json").read_text())
 own = [name for name in paper["controllers"] if name.startswith("class ")]
+own += [f"class {name}" for names in paper["own"].values() for name in names]
 if own:
-    sys.exit(f"{', '.join(own)}: a controller of its author, which this folder does not hold")
+    sys.exit(f"{', '.join(dict.fromkeys(own))}: a controller of its author, which this folder does not hold")
 if version("giusto") != paper["giusto"]:
     print(f"made by giusto {paper['giusto']}, this is {version('giusto')}: pip install giusto=={paper['giusto']}")
 scenarios = []
 for name in paper["scenarios"]:
     scenario = giusto.Scenario.load(here / "scenarios" / f"{name}.toml")
-    lines = (here / "scenarios" / f"{name}.toml").read_text().splitlines()
-    settings = [line.removeprefix("# --set '").removesuffix("'") for line in lines if line.startswith("# --set '")]
-    scenarios.append(scenario.with_settings(dict(setting.split("=", 1) for setting in settings)))
+    scenarios.append(scenario.with_settings(dict(paper["settings"][name])))
 giusto.paper(scenarios, paper["controllers"], paper["seeds"], flow=paper["flow"], out=here / "again")
 wrong = [
     name
@@ -376,5 +461,7 @@ def main(words: Sequence[str]) -> int:
         return 130
     lines = ([row.scenario.ljust(24), row.controller.ljust(16), row.flow.ljust(8), *(cell.rjust(14) for cell in _cells(row))] for row in rows)
     show("\n".join("  ".join(cells) for cells in lines))
-    print(f"wrote {given.out}/paper.pdf", file=sys.stderr)
+    notes = json.loads((Path(given.out) / "paper.json").read_text(encoding="utf-8"))["notes"]
+    for line in [*notes, f"wrote {given.out}/paper.pdf"]:
+        print(line, file=sys.stderr)
     return 0

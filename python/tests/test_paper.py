@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import command
@@ -37,7 +38,8 @@ def test_a_paper_can_be_made_again(tmp_path: Path, media: str) -> None:
         assert (folder / "figures" / name).stat().st_size > 2000
     assert (folder / "paper.pdf").read_bytes().startswith(b"%PDF")
     latex = (folder / "table.tex").read_text()
-    assert latex.count("\\pm") == 16 and latex.count(r"\\") == 5 and re.search(r"own & gcc:libwebrtc & call & \$1\.\d+ \\pm", latex)
+    # The recorded link is the same with each seed.
+    assert latex.count("\\pm") == 8 and latex.count(r"\\") == 6 and re.search(r"own & gcc:libwebrtc & call & \$1\.\d+ \\pm", latex)
     assert len(list(csv.DictReader((folder / "flows.csv").open()))) >= 12
     record = json.loads((folder / "paper.json").read_text())
     assert record["seeds"] == [3, 4, 5] and "scenarios/own.toml" in record["sha256"]
@@ -51,10 +53,88 @@ def test_a_paper_can_be_made_again(tmp_path: Path, media: str) -> None:
     assert redone.returncode == 1 and "differs: flows.csv, table.tex" in redone.stderr
 
 
+class Own(giusto.Controller):
+    """A constant rate."""
+
+    def target(self) -> float:
+        return 1e6
+
+
+def call(name: str, **keys: Any) -> giusto.Scenario:
+    """Return a scenario of one call."""
+    link = giusto.Link("bottleneck", "camera", "viewer", rate="1 Mbit/s", delay_ms=20, duplex=True)
+    video = {"model": "statistical", "max_mbps": 3}
+    return giusto.Scenario(name=name, duration="4 s", link=link, flow=giusto.Flow("call", "media", video=video, **keys))
+
+
+def redo(folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, folder / "redo.py"], capture_output=True, text=True)
+
+
+def test_runs_without_chance_have_no_interval(tmp_path: Path) -> None:
+    rows = giusto.paper(["media-step", call("drawn")], ["gcc:libwebrtc"], [1, 2], out=tmp_path, progress=False)
+    assert [row.is_same for row in rows] == [True, False]
+    same, drawn = (row.intervals["received_rate_bps"] for row in rows)
+    assert same is not None and same[1:] == (None, None) and drawn is not None and drawn[1] is not None
+    lines = (tmp_path / "table.tex").read_text().splitlines()
+    assert ["pm" in line for line in lines if "gcc:libwebrtc &" in line] == [False, True]
+    note = "media-step: all seeds give the same run, since nothing in the scenario is random: there are no intervals."
+    assert [line for line in lines if note in line] == [f"\\multicolumn{{7}}{{l}}{{\\footnotesize {note}}} \\\\"]
+    assert json.loads((tmp_path / "paper.json").read_text())["notes"] == [note] and "drawn: all" not in "\n".join(lines)
+
+
+def test_copies_of_a_flow_are_one_row(tmp_path: Path) -> None:
+    scenario = call("two", count=2)
+    rows = giusto.paper(scenario, (name for name in ("tempo", "nada")), [1, 2], out=tmp_path, progress=False)
+    assert [(row.controller, row.flow, row.runs) for row in rows] == [("tempo", "call", 2), ("nada", "call", 2)]
+    runs = [giusto.run(scenario, seed, set={"call.controller": "nada"}).flows for seed in (1, 2)]
+    assert all(own.controller == "nada" for flows in runs for own in flows)
+    mean, low, high = rows[1].intervals["received_rate_bps"] or (0, 0, 0)
+    # The copies of a run are one sample: Student's t with one degree of freedom.
+    rates = [sum(own.received_rate_bps for own in flows) / 2 for flows in runs]
+    assert mean == pytest.approx(sum(rates) / 2) and low is not None
+    assert mean - low == pytest.approx(12.706 * abs(rates[0] - rates[1]) / 2, rel=1e-3)
+    assert (tmp_path / "figures" / "two-call-1.pdf").exists() and redo(tmp_path).returncode == 0
+    with pytest.raises(ValueError, match="no media flow called 'call-1': use one of call"):
+        giusto.paper(scenario, ["tempo"], [1], out=tmp_path, flow="call-1", progress=False)
+
+
+def test_controllers_of_your_own_are_named_by_redo(tmp_path: Path) -> None:
+    rows = giusto.paper(call("mine", controller=Own), ["tempo"], [1], out=tmp_path / "one", progress=False)
+    assert [(row.scenario, row.controller) for row in rows] == [("mine", "tempo")]
+    assert redo(tmp_path / "one").stderr == "class Own: a controller of its author, which this folder does not hold\n"
+    rows = giusto.paper(call("given"), [Own, "tempo"], [1], out=tmp_path / "two", progress=False)
+    assert [row.controller for row in rows] == ["Own", "tempo"] and "class Own: a con" in redo(tmp_path / "two").stderr
+
+
+def test_settings_of_several_lines_stay_comments(tmp_path: Path) -> None:
+    text = "it's 'quoted'\nnew = \"line\""
+    scenario = call("set").with_settings({"description": text, "bottleneck.rate": giusto.rate_steps([0, 2], [1e6, 5e5])})
+    giusto.paper(scenario, ["tempo"], [1], out=tmp_path, progress=False)
+    written = (tmp_path / "scenarios" / "set.toml").read_text()
+    assert written.startswith('# --set "description=it\'s \'quoted\'\\nnew = \\"line\\""\n# --set \'bottleneck.rate={ "steps" = [[')
+    assert giusto.Scenario.load(tmp_path / "scenarios" / "set.toml").name == "set"
+    done = redo(tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "again" / "scenarios" / "set.toml").read_text() == written
+
+
+def test_keys_that_a_controller_lacks_are_left_out(tmp_path: Path) -> None:
+    rows = giusto.paper("scream-fifo", ["scream:v2", "tempo"], [1], out=tmp_path, progress=False)
+    assert [row.controller for row in rows] == ["scream:v2", "tempo"]
+    notes = ["scream-fifo: tempo: the delay-target of call is left out: tempo has none."]
+    assert json.loads((tmp_path / "paper.json").read_text())["notes"] == notes
+    # SCReAM still has it, and what has no fix is an error.
+    delay = rows[0].intervals["queue_delay_p95_ms"]
+    assert delay is not None and delay[0] == giusto.run("scream-fifo").flow("call").queue_delay_ms.p95
+    with pytest.raises(giusto.ScenarioError, match='unknown name "temp"'):
+        giusto.paper("scream-fifo", ["temp"], [1], out=tmp_path, progress=False)
+
+
 def test_the_command_makes_one(tmp_path: Path) -> None:
     folder = tmp_path / "paper"
     text = command("paper", "media", "--controller", "nada,tempo", "--seeds", "1..2", "--out", folder)
-    assert text.count("\n") == 2 and "nada" in text and (folder / "paper.pdf").exists()
+    assert text.count("\n") == 2 and "nada" in text and "±" not in text and (folder / "paper.pdf").exists()
     command("paper", "media", "--seeds", "first", "--out", folder, status=2)
     command("paper", "one-cubic", "--out", folder, status=2)
 
@@ -65,6 +145,8 @@ def test_the_command_makes_one(tmp_path: Path) -> None:
         ({"scenarios": []}, "no scenario"),
         ({"controllers": []}, "no controller"),
         ({"seeds": []}, "no seed"),
+        ({"controllers": ["tempo", "fixed", "tempo"]}, "controller 'tempo' is given twice"),
+        ({"controllers": [Own, type("Other", (Own,), {"name": "Own"})]}, "controller 'Own' is given twice"),
         ({"scenarios": ["media", "media"]}, "two scenarios are called 'media'"),
         ({"scenarios": "one-cubic"}, "no media flow"),
         ({"flow": "cal"}, "no media flow called 'cal': use one of call"),
