@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import os
 import tempfile
+import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 _STYLES = ("-", "--", "-.", ":")
 _SHADE = "#dddddd"
+# Letters of a line of a legend that fit into the width of a figure.
+_LABEL = 80
 
 
 def record(run: RunRecord, link: str | None = None) -> Figure:
@@ -198,5 +201,22 @@ def _finish(rates: Axes, delays: Axes, duration_s: float) -> None:
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(axis="y", linewidth=0.4, color="#cccccc")
         axes.set_axisbelow(True)
-    # Above the axes, which then have the whole width.
-    rates.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=4, frameon=False, fontsize="small", borderpad=0)
+    _legend(rates)
+
+
+def _legend(axes: Axes) -> None:
+    """Draw the legend above the axes, which then have the whole width, in as many columns as fit into it."""
+    figure = axes.get_figure()
+    assert figure is not None
+    handles, names = axes.get_legend_handles_labels()
+    labels = [textwrap.fill(str(name), _LABEL) for name in names]
+    look: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "frameon": False, "fontsize": "small", "borderpad": 0}
+    for columns in range(min(len(labels), 4), 0, -1):
+        legend = axes.legend(handles, labels, ncols=columns, **look)
+        # What is too wide would be cut, and must not narrow the axes.
+        legend.set_in_layout(False)
+        figure.draw_without_rendering()
+        is_whole = legend.get_window_extent().x1 <= figure.bbox.x1
+        legend.set_in_layout(True)
+        if is_whole:
+            return

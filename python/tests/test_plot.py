@@ -56,6 +56,19 @@ def test_runs_are_compared(media: str) -> None:
         giusto.plot.compare({}, "call")
 
 
+def test_long_names_fit_into_the_legend(media: str) -> None:
+    run = giusto.run(media)
+    widths = []
+    for names in (["a", "b"], [f"scream:rfc8298+giusto, variant {number}" for number in range(4)], ["a name of many words " * 12]):
+        figure = giusto.plot.compare(dict.fromkeys(names, run), "call")
+        figure.draw_without_rendering()
+        legend = figure.axes[0].get_legend()
+        assert 0 <= legend.get_window_extent().x0 and legend.get_window_extent().x1 <= figure.bbox.x1
+        widths.append(figure.axes[0].get_position().width)
+    # The axes keep their width.
+    assert min(widths) > 0.85 and widths == pytest.approx([widths[0]] * 3, abs=1e-3)
+
+
 def test_notebooks_show_figures_and_pages_that_need_no_network(media: str, tmp_path: Path) -> None:
     record = giusto.run(media)
     figure = giusto.plot.record(record)
