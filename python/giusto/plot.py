@@ -60,7 +60,7 @@ def record(run: RunRecord, link: str | None = None) -> Figure:
         if own["target_rate_bps"].null_count < len(own):
             _line(rates, own, "target_rate_bps", 1e-6, color=colour, linewidth=0.8, alpha=0.6, label=f"{flow}: target")
         _line(delays, own, delay, 1, color=colour, linestyle=style, label=flow, **marks)
-    _finish(rates, delays, run.duration_s)
+    _finish(figure, rates, delays, run.duration_s)
     if is_call:
         delays.set_ylabel("frame delay (ms)")
     return figure
@@ -100,7 +100,7 @@ def compare(runs: Mapping[str, RunRecord], flow: str, link: str | None = None) -
         colour, style = _look(number)
         _line(rates, own, "received_rate_bps", 1e-6, color=colour, linestyle=style, label=name)
         _line(delays, own, "queue_delay_max_ms", 1, color=colour, linestyle=style, label=name)
-    _finish(rates, delays, max(run.duration_s for run in runs.values()))
+    _finish(figure, rates, delays, max(run.duration_s for run in runs.values()))
     return figure
 
 
@@ -191,7 +191,7 @@ def _line(axes: Axes, rows: Any, column: str, factor: float, **look: Any) -> Non
     axes.plot(rows["t_s"].to_numpy(), rows[column].to_numpy() * factor, **look)
 
 
-def _finish(rates: Axes, delays: Axes, duration_s: float) -> None:
+def _finish(figure: Figure, rates: Axes, delays: Axes, duration_s: float) -> None:
     rates.set_ylabel("rate (Mbit/s)")
     delays.set_ylabel("queueing delay (ms)")
     delays.set_xlabel("time (s)")
@@ -201,13 +201,11 @@ def _finish(rates: Axes, delays: Axes, duration_s: float) -> None:
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(axis="y", linewidth=0.4, color="#cccccc")
         axes.set_axisbelow(True)
-    _legend(rates)
+    _legend(figure, rates)
 
 
-def _legend(axes: Axes) -> None:
+def _legend(figure: Figure, axes: Axes) -> None:
     """Draw the legend above the axes, which then have the whole width, in as many columns as fit into it."""
-    figure = axes.get_figure()
-    assert figure is not None
     handles, names = axes.get_legend_handles_labels()
     labels = [textwrap.fill(str(name), _LABEL) for name in names]
     look: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "frameon": False, "fontsize": "small", "borderpad": 0}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import traceback
+from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
 import numpy
@@ -130,6 +131,17 @@ def test_sweeps_and_the_benchmark_take_it() -> None:
     utility = {row["name"]: row["all"]["utility_mean"] for row in summary["controllers"]}
     assert utility.keys() == {"waiting", "fixed"}
     assert 0.1 < utility["waiting"] <= 1
+
+
+def test_estimators_are_sent_to_other_processes() -> None:
+    controllers = [giusto.gym.EstimatorController(own, name=name) for name, own in (("a", Waiting), ("b", Constant(500_000)))]
+
+    def rates(**engine: Any) -> list[Any]:
+        swept = giusto.sweep(CALL, {"call.controller": controllers}, seeds=[1], progress=False, **engine)
+        return list(swept.flows["received_rate_bps"].to_pylist())
+
+    with ProcessPoolExecutor(1) as pool:
+        assert rates(engine=pool) == rates()
 
 
 def test_an_exception_of_the_estimator_comes_back_whole() -> None:

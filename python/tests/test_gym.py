@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pickle
 import subprocess
 import sys
 import threading
 import time
 import warnings
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -146,6 +148,54 @@ def test_policies_of_other_packages(tmp_path: Path) -> None:
     assert targets(CALL, path, 5, 50) == targets(CALL, lambda seen: seen[1][column] + numpy.float32(0.05), 5, 50)
 
 
+class Half:
+    """A model whose rate is half of the highest."""
+
+    def predict(self, observation: Any, deterministic: bool = False) -> tuple[float, None]:
+        return 0.5, None
+
+
+def test_policies_are_sent_to_other_processes() -> None:
+    def rates(policies: list[Any], **engine: Any) -> list[float]:
+        swept = giusto.sweep(CALL, {"call.controller": policies}, seeds=[1], progress=False, **engine)
+        return [float(rate) for rate in swept.flows["received_rate_bps"].to_pylist()]
+
+    policies = [giusto.gym.PolicyController(follow, stack=2, name="f"), giusto.gym.PolicyController(Half(), name="h", step_s=0.5)]
+    with ProcessPoolExecutor(1) as pool:
+        assert rates(policies, engine=pool) == rates(policies)
+    made = pickle.loads(pickle.dumps(policies[1]))
+    assert (made.name, made._step_s, made.__module__) == ("h", 0.5, policies[1].__module__) and issubclass(made, giusto.Controller)
+    # A class that is derived from one is sent by its name, and what cannot be sent says so.
+    derived = type("Derived", (policies[0],), {"__module__": __name__})
+    for local in (derived, giusto.gym.PolicyController(lambda seen: 0.0)):
+        with pytest.raises((AttributeError, pickle.PicklingError), match="[Cc]an't (pickle|get)"):
+            pickle.dumps(local)
+
+
+def test_a_fork_without_its_threads_is_named() -> None:
+    code = (
+        "import giusto.gym, numpy, os\n"
+        "for threads in (1, 2):\n"
+        "    own = giusto.gym.VectorEnvironment(2, families=['static'], threads=threads)\n"
+        "    own.reset(seed=1)\n"
+        "    child = os.fork()\n"
+        "    if child == 0:\n"
+        "        for use in (lambda: own.step(numpy.zeros((2, 1))), own.reset):\n"
+        "            try:\n"
+        "                use()\n"
+        "                print('stepped', flush=True)\n"
+        "            except RuntimeError as error:\n"
+        "                print(error, flush=True)\n"
+        "        os._exit(0)\n"
+        "    os.waitpid(child, 0)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    lines = done.stdout.splitlines()
+    assert lines[:2] == ["stepped"] * 2 and len(lines) == 4, done
+    assert all(line.startswith("the threads of this environment are in process ") for line in lines[2:])
+    assert lines[2].endswith("make the environment in the process that steps it, or with threads=1")
+
+
 def test_a_policy_is_judged_by_the_benchmark() -> None:
     own = giusto.gym.PolicyController(follow, stack=2, name="follow")
     summary = giusto.benchmark([own, "fixed"], scenarios=1, progress=False).summary
@@ -226,6 +276,15 @@ def test_each_episode_has_values_of_its_own() -> None:
     assert int(info["randomised"]["call.video.frame-rate"]) in range(10, 61)
     _, info = giusto.gym.Environment(scenario=CALL, randomise={"bottleneck.loss": (0.0, 1.0)}).reset(seed=1)
     assert 0 < float(info["randomised"]["bottleneck.loss"]) < 1
+    # Numbers of NumPy are numbers.
+    for low, high in ((numpy.float64(0.0), numpy.float64(0.1)), (numpy.float32(0.0), numpy.float64(0.1))):
+        own: dict[str, Any] = {"bottleneck.loss": (low, high)}
+        _, info = giusto.gym.Environment(scenario=CALL, randomise=own).reset(seed=1)
+        assert 0 < float(info["randomised"]["bottleneck.loss"]) < 0.1
+    own = {"bottleneck.loss": list(numpy.linspace(0, 0.1, 3)), "call.video.frame-rate": (numpy.int64(10), numpy.int64(60))}
+    _, info = giusto.gym.Environment(scenario=CALL, randomise=own).reset(seed=1)
+    assert info["randomised"]["bottleneck.loss"] in ("0.0", "0.05", "0.1")
+    assert int(info["randomised"]["call.video.frame-rate"]) in range(10, 61)
     assert "randomised" not in giusto.gym.Environment(scenario=CALL).reset(seed=1)[1]
 
 

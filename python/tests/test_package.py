@@ -14,6 +14,19 @@ from conftest import ROOT, command
 import giusto
 
 
+# What strict types must accept beside the examples.
+TYPED = """
+import giusto
+import giusto.gym
+
+lists: dict[str, list[str]] = {"bottleneck.queue.kind": ["drop-tail", "codel"]}
+pairs: dict[str, tuple[float, float]] = {"bottleneck.loss": (0.0, 0.1)}
+giusto.gym.Environment(scenario="media", randomise=lists)
+giusto.gym.VectorEnvironment(2, scenario="media", randomise=pairs)
+giusto.paper("media", (name for name in ("tempo", "nada")), out="paper")
+"""
+
+
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> str:
     """What mypy knows of the modules of others, which is most of its work."""
@@ -36,7 +49,7 @@ def test_types_and_stubs_are_those_of_the_module(cache: str, tmp_path: Path) -> 
 def test_strict_types_accept_the_examples(page: str, cache: str, tmp_path: Path) -> None:
     pytest.importorskip("gymnasium")
     examples = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
-    (tmp_path / "example.py").write_text("\n".join(examples))
+    (tmp_path / "example.py").write_text("\n".join([*examples, TYPED]))
     (tmp_path / "mypy.ini").write_text("[mypy]\nstrict = True\n")
 
     def check() -> subprocess.CompletedProcess[str]:

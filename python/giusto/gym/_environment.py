@@ -13,7 +13,7 @@ import numpy
 from numpy.typing import NDArray
 
 from giusto import _giusto
-from giusto._scenario import Scenario, Value, _setting, scenario_of
+from giusto._scenario import Scenario, Value, _plain, _setting, scenario_of
 
 Array: TypeAlias = NDArray[numpy.float32]
 
@@ -69,7 +69,7 @@ def action_space() -> gymnasium.Space[Array]:
     return cast("gymnasium.Space[Array]", gymnasium.spaces.Box(-1.0, 1.0, shape=(1,), dtype=numpy.float32))
 
 
-Spread: TypeAlias = "tuple[Value, Value] | list[Value]"
+Spread: TypeAlias = "tuple[Value, Value] | Sequence[Value]"
 """From what a value is drawn: a number from the first to the second of a tuple, or one element of a list."""
 
 
@@ -84,6 +84,7 @@ def _spread(path: str, spread: Spread) -> tuple[str, bool, list[str]]:
 
 def _end(path: str, value: Value) -> str:
     """Return a value as in a file, where 1.0, unlike 1, means that the numbers beside it are no whole ones."""
+    value = _plain(value)
     if not isinstance(value, float):
         return _setting(path, value, [])
     text = f"{Decimal(repr(value)):f}"
@@ -138,14 +139,26 @@ class Core:
             threads=threads,
         )
         self.count = count
+        self._process = os.getpid()
+        self._has_threads = threads != 1
 
     def reset(self, begin: Sequence[tuple[int | None, int | None] | None]) -> Steps:
         """Begin episodes: None, or a seed and a number, for each environment."""
+        self._check_process()
         return Steps(self.environments.reset(begin), self.count)
 
     def step(self, actions: Sequence[float]) -> Steps:
         """Step every environment."""
+        self._check_process()
         return Steps(self.environments.step(actions), self.count)
+
+    def _check_process(self) -> None:
+        # A fork copies no threads: the native module would wait for them forever.
+        if self._has_threads and os.getpid() != self._process:
+            raise RuntimeError(
+                f"the threads of this environment are in process {self._process}, which was forked: make the environment in the "
+                "process that steps it, or with threads=1"
+            )
 
 
 class Steps:

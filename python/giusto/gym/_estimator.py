@@ -6,10 +6,11 @@ import copy
 import math
 from collections.abc import Callable
 from numbers import Real
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, cast
 
 from giusto._controller import Controller
 from giusto._giusto import Feedback, Limits, QueueState
+from giusto.gym._classes import Made
 
 # Time between calls of get_estimated_bandwidth, in s.
 _INTERVAL_S = 0.2
@@ -66,6 +67,7 @@ def EstimatorController(
     Returns
     -------
     type of Controller
+        It can be pickled if `estimator` can: a class of a module can.
 
     Raises
     ------
@@ -97,14 +99,20 @@ def EstimatorController(
     for method in ("report_states", "get_estimated_bandwidth"):
         if not callable(getattr(estimator, method, None)):
             raise TypeError(f"estimator must be a class or an object with the method {method}(), found {estimator!r}")
+    return _controller(estimator if isinstance(estimator, type) else _Copies(estimator), name, payload_type)
+
+
+def _controller(make: Callable[[], Any], name: str, payload_type: int) -> type[Controller]:
     members = {
         "__doc__": f"The estimator {name!r}.",
         "__module__": __name__,
         "name": name,
         "_payload_type": payload_type,
-        "_make": estimator if isinstance(estimator, type) else staticmethod(_Copies(estimator)),
+        "_make": staticmethod(make),
+        "_made_by": (_controller, (make, name, payload_type)),
     }
-    return type("EstimatorController", (_Estimated,), members)
+    made = Made("EstimatorController", (_Estimated,), members)
+    return cast("type[Controller]", made)
 
 
 class _Copies:
@@ -117,7 +125,7 @@ class _Copies:
         return copy.deepcopy(self._own)
 
 
-class _Estimated(Controller):
+class _Estimated(Controller, metaclass=Made):
     feedback: ClassVar[str] = "transport-wide"
     _make: ClassVar[Callable[[], Any]]
     _payload_type: ClassVar[int]

@@ -6,13 +6,14 @@ import math
 import os
 from collections import deque
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy
 
 from giusto import _giusto
 from giusto._controller import Controller
 from giusto._giusto import Feedback, Limits, QueueState, SentPacket, Target
+from giusto.gym._classes import Made
 from giusto.gym._environment import STEP_S, Array, check_step, target
 
 # An action takes effect right after the end of a step, as in the environment.
@@ -44,6 +45,7 @@ def PolicyController(
     Returns
     -------
     type of Controller
+        It can be pickled if `policy` can: a function of a module can, a lambda cannot.
 
     Raises
     ------
@@ -60,18 +62,24 @@ def PolicyController(
     """
     if stack < 1:
         raise ValueError(f"stack must be at least 1, found {stack}")
+    return _controller(_decider(policy), stack, check_step(step_s), name)
+
+
+def _controller(decide: Callable[[Array], object], stack: int, step_s: float, name: str) -> type[Controller]:
     members = {
         "__doc__": f"The policy {name!r}.",
         "__module__": __name__,
         "name": name,
-        "_decide": staticmethod(_decider(policy)),
+        "_decide": staticmethod(decide),
         "_stack": stack,
-        "_step_s": check_step(step_s),
+        "_step_s": step_s,
+        "_made_by": (_controller, (decide, stack, step_s, name)),
     }
-    return type("PolicyController", (_Policy,), members)
+    made = Made("PolicyController", (_Policy,), members)
+    return cast("type[Controller]", made)
 
 
-class _Policy(Controller):
+class _Policy(Controller, metaclass=Made):
     feedback: ClassVar[str] = "rfc8888"
     marks: ClassVar[bool] = True
     _decide: ClassVar[Callable[[Array], object]]
@@ -145,7 +153,7 @@ def _decider(policy: Any) -> Callable[[Array], object]:
     if isinstance(policy, (str, os.PathLike)):
         return _Onnx(os.fspath(policy))
     if callable(getattr(policy, "predict", None)):
-        return lambda observation: policy.predict(observation, deterministic=True)[0]
+        return _Model(policy)
     if callable(getattr(policy, "run", None)) and callable(getattr(policy, "get_inputs", None)):
         return _Onnx("", policy)
     if callable(policy):
@@ -154,6 +162,16 @@ def _decider(policy: Any) -> Callable[[Array], object]:
     raise TypeError(
         f"policy must be a function, an object with predict(), the path of an ONNX file or an ONNX session, found {policy!r}"
     )
+
+
+class _Model:
+    """A policy that predicts, as models of Stable-Baselines3 do."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+
+    def __call__(self, observation: Array) -> object:
+        return self._model.predict(observation, deterministic=True)[0]
 
 
 class _Onnx:
