@@ -4,13 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
+from numbers import Real
 from typing import Any, ClassVar
 
+from giusto._arguments import _is_bool
 from giusto._giusto import Feedback, Limits, Probe, QueueState, SentPacket, StreamState, Target
 
 
 # Names that share so much of their letters are taken for one another: one wrong, missing or exchanged letter of a short name.
 _ALIKE = 0.86
+# The types of attributes, and how messages name them.
+_ATTRIBUTES: dict[str, tuple[tuple[type, ...], str]] = {
+    "name": ((str, type(None)), "a string that is not empty, or None"),
+    "feedback": ((str,), 'a string, such as "transport-wide"'),
+    "burst_s": ((Real, type(None)), "a time in s, or None"),
+    "discard_after_s": ((Real, type(None)), "a time in s, or None"),
+    "marks": ((bool,), "True or False"),
+    "receiver_limit": ((bool,), "True or False"),
+}
+
+
+def _check(controller: str, attribute: str, value: Any) -> None:
+    """Raise a `TypeError` unless the attribute of a controller is of its type."""
+    types, expected = _ATTRIBUTES[attribute]
+    # Properties and the like have their value when they are read.
+    if hasattr(value, "__get__"):
+        return
+    is_right = _is_bool(value) if bool in types else isinstance(value, types) and not _is_bool(value) and value != ""
+    if not is_right:
+        raise TypeError(f'controller "{controller}": {attribute}: expected {expected}, found {value!r:.60}')
 
 
 class Controller:
@@ -21,6 +43,8 @@ class Controller:
     seed gives the same run. Times are in seconds since the start of the run.
 
     The simulator makes one object for each media flow. An exception in a method ends the run; `giusto.run` raises it.
+
+    Methods are those of the class: one that is set on an object, such as in `__init__`, is not called.
 
     Methods of your own may have any other name. A public one that begins with ``on_``, ``next_`` or ``handle_``, or that looks like a
     misspelt member of this class, is a `TypeError` when the class is made, since it would never be called.
@@ -78,6 +102,8 @@ class Controller:
         super().__init_subclass__(**options)
         known = [name for name in vars(Controller) if not name.startswith("_")]
         for name, member in vars(cls).items():
+            if name in _ATTRIBUTES:
+                _check(cls.__name__, name, member)
             if name.startswith("_") or name in known:
                 continue
             nearest = get_close_matches(name, known, 1, _ALIKE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 from collections.abc import Mapping
@@ -213,6 +214,12 @@ class RunRecord:
         Columns: `t_s`, the middle of the window; `flow`; counts of packets and bytes, rates in bit/s, delays in ms;
         of media `target_rate_bps`, `frames`, `frame_delay_max_ms`; what senders report, such as `cwnd_bytes`. The run has 500
         windows of at least 10 ms. More than 16 flows are combined by their group.
+
+        Counts are of the window alone: ``8 * received_bytes`` over the length of the window is the rate in it. `sent_rate_bps`,
+        `received_rate_bps`, `goodput_bps` and `loss_ratio` are smoothed: each is that of several windows with the window itself in the
+        middle, and of fewer at both ends of the run, so that a rate begins to change some windows before its cause. There are as many
+        windows as hold about 25 received packets, at least 3 and at most a 60th of the run; for the goodput of media, which comes in
+        frames, at least 0.5 s and at most half of the run.
         """
         return _arrow(self._result.flows_over_time())
 
@@ -243,7 +250,7 @@ class RunRecord:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the summaries as `giusto sim --json` prints them."""
-        return dict(self._values)
+        return copy.deepcopy(self._values)
 
     def write(self, folder: str | os.PathLike[str]) -> None:
         """Write ``result.json`` and the page ``report.html`` to a folder, as `giusto sim --out` does."""

@@ -426,11 +426,12 @@ def _table(keys: Mapping[str, Any]) -> dict[str, Any]:
             continue
         suffix = next((suffix for suffix in _UNITS if key.endswith(suffix)), None)
         if suffix is not None:
-            key, value = key.removesuffix(suffix), _with_unit(value, _UNITS[suffix])
+            value = _with_unit(_finite(key, _plain(value)), _UNITS[suffix])
+            key = key.removesuffix(suffix)
         key = key.rstrip("_").replace("_", "-")
         if key in table:
             raise TypeError(f"{key} is given twice, as {table[key]!r} and as {value!r}: leave one out")
-        table[key] = _plain(value)
+        table[key] = _finite(key, _plain(value))
     return table
 
 
@@ -440,8 +441,20 @@ def _plain(value: Any) -> Any:
         return _table(value)
     if hasattr(value, "tolist"):
         return value.tolist()
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
     if isinstance(value, (list, tuple)):
         return [_plain(element) for element in value]
+    return value
+
+
+def _finite(key: str, value: Any) -> Any:
+    """Return the value of a key; raise a `ValueError` if it is, or holds, a number that files cannot hold."""
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"{key}: expected a finite number, found {value}")
+    if isinstance(value, list):
+        for element in value:
+            _finite(key, element)
     return value
 
 

@@ -367,3 +367,21 @@ def test_a_value_of_the_wrong_type_is_named(method: str, value: object, text: st
     members = {"target": lambda self: 1e6, method: lambda self: value}
     with pytest.raises(TypeError, match=r'controller "Slip": ' + text):
         giusto.run(media, set={"call.controller": type("Slip", (giusto.Controller,), members)})
+
+
+@pytest.mark.parametrize(
+    ("attribute", "value", "expected"),
+    [
+        ("name", 1, "a string that is not empty, or None"),
+        ("name", "", "a string that is not empty, or None"),
+        ("feedback", None, 'a string, such as "transport-wide"'),
+        ("burst_s", "40 ms", "a time in s, or None"),
+        ("discard_after_s", True, "a time in s, or None"),
+        ("marks", 1, "True or False"),
+        ("receiver_limit", None, "True or False"),
+    ],
+)
+def test_attributes_of_another_type_are_named(attribute: str, value: object, expected: str) -> None:
+    with pytest.raises(TypeError) as raised:
+        type("Mine", (giusto.Controller,), {"target": lambda self: 1e6, attribute: value})
+    assert str(raised.value) == f'controller "Mine": {attribute}: expected {expected}, found {value!r}'

@@ -198,3 +198,21 @@ def test_results_are_tables_in_notebooks(media: str) -> None:
 def test_a_distribution_without_a_sample_is_false() -> None:
     assert not giusto.Distribution() and math.isnan(giusto.Distribution().p95)
     assert giusto.Distribution(1.0, 1.0, 1.0, 1.0, 1.0)
+
+
+def test_a_dictionary_of_a_record_is_its_own() -> None:
+    record = giusto.run("first")
+    sent = record.to_dict()["flows"][0]["sent_packets"]
+    record.to_dict()["flows"][0]["sent_packets"] = -1
+    assert record.to_dict()["flows"][0]["sent_packets"] == sent == record.flows[0].sent_packets
+
+
+def test_rates_over_time_are_means_of_the_windows_around() -> None:
+    rows = giusto.run("media", 1).flows_over_time.to_pandas()
+    rows = rows[rows.flow == "call"]
+    width_s = rows.t_s.diff().median()
+    exact = rows.received_bytes.to_numpy() * 8 / width_s
+    # Here three windows hold 25 packets: the window itself, the one before and the one after.
+    around = (exact[:-2] + exact[1:-1] + exact[2:]) / 3
+    assert rows.received_rate_bps.to_numpy()[1:-2] == pytest.approx(around[:-1], abs=1)
+    assert rows.received_rate_bps.to_numpy()[1:-2] != pytest.approx(exact[1:-2], rel=0.1)

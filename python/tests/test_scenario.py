@@ -216,3 +216,22 @@ def test_slips_are_named_at_once(make: Callable[[], object], text: str) -> None:
     giusto.rate_steps([0, 1], [1e6, 0], period_s=1.5)
     giusto.loss_steps([0, 1], [0, 1])
     giusto.Link("wire", "a", "b", rate_mbps=1, delay_ms=1, queue={"kind": "codel"}, loss=giusto.loss_steps([0], [1]))
+
+
+def test_numbers_that_no_file_can_hold_are_named() -> None:
+    nan = float("nan")
+    for key, value in (
+        ("loss", nan),
+        ("loss", numpy.float32("nan")),
+        ("rate_bps", float("inf")),
+        ("rate_bps", numpy.float64("inf")),
+        ("queue", {"kind": "codel", "target_ms": nan}),
+        ("loss", {"steps": [["0 s", nan]]}),
+    ):
+        with pytest.raises(ValueError, match=r"^(loss|rate_bps|target_ms|steps): expected a finite number, found (nan|inf)$"):
+            giusto.Link("wire", "here", "there", **{key: value})
+
+
+def test_a_trace_may_be_a_path(tmp_path: Path) -> None:
+    trace = tmp_path / "train.csv"
+    assert giusto.Link("wire", "here", "there", rate={"trace": trace})["rate"] == {"trace": str(trace)}
