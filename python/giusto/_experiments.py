@@ -219,8 +219,9 @@ class Benchmark:
 
         `all` and `families` of a controller hold figures over its runs. Medians, of an even number of runs the lower one of the two in
         the middle, are `utility` and its `parts`, `utilisation_ratio`, `loss_ratio`, `freeze_ratio`, `target_octaves_per_minute`, and
-        the frame and queueing delays, each a quantile within a run. The other figures are means or shares: `utility_mean`, by which
-        controllers are ranked, and `missed_frames_ratio` with its parts; of `power` the mean is geometric.
+        the frame and queueing delays, each a quantile within a run. `spread` has the 10th and 90th percentiles. The other figures are
+        means or shares, such as `utility_mean`, by which controllers are ranked, and `missed_frames_ratio`; of `power` the mean is
+        geometric.
         """
         summary: dict[str, Any] = json.loads(self._result.json())
         return summary

@@ -15,7 +15,7 @@ from giusto._engines import Engine, engine_of
 from giusto._experiments import _jobs
 from giusto._progress import Report, reporter
 from giusto._tune_constants import _number, _ranges, constants
-from giusto._tune_scenarios import Scenarios, _Runs, _Set
+from giusto._tune_scenarios import Scenarios, _Runs, _Set, scenarios_of
 from giusto._tune_search import _best, _optuna, _pruner, _sampler, _search
 from giusto._tune_verdict import Metric, _judge, _Judgement, _Metric
 
@@ -206,6 +206,8 @@ def tune(
     ranges = _ranges(base, constants)
     if not 2 <= trials <= 100_000:
         raise ValueError(f"trials must be from 2 to 100000, found {trials}")
+    scenarios = scenarios_of("scenarios", scenarios)
+    validation = None if validation is None else scenarios_of("validation", validation)
     sought = _Metric(metric)
     developed = _Set.of("development", scenarios, seed, flow)
     fresh = developed.fresh(scenarios, validation, validation_seed, seed, flow)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import math
+import operator
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, SupportsIndex, TypeAlias, cast
 
 from giusto import _giusto
+from giusto._arguments import _is_bool
 from giusto._engines import Engine
 from giusto._progress import Report
 from giusto._scenario import Scenario, scenario_of
@@ -30,6 +32,15 @@ _SEEDS = 4
 _FIRST_FRESH = 1_000_001
 
 
+def scenarios_of(argument: str, given: Any) -> Scenarios:
+    """Return what was given as scenarios, numbers as those of Python; raise a `TypeError` if it is neither a number nor scenarios."""
+    if isinstance(given, (str, os.PathLike, Scenario, Iterable)):
+        return cast("Scenarios", given)
+    if isinstance(given, SupportsIndex) and not _is_bool(given):
+        return operator.index(given)
+    raise TypeError(f"{argument}: expected a number of scenarios such as 92, or scenarios of your own, found {given!r:.60}")
+
+
 @dataclass(frozen=True)
 class _Set:
     """Scenarios in which controllers are judged: `name` is ``development`` or ``validation``."""
@@ -45,8 +56,6 @@ class _Set:
     @classmethod
     def of(cls, name: str, given: Scenarios, seed: str, flow: str | None, seeds: Sequence[int] = range(1, _SEEDS + 1)) -> _Set:
         argument = "scenarios" if name == "development" else "validation"
-        if isinstance(given, (bool, float)):
-            raise TypeError(f"{argument}: expected a number of scenarios such as 92, or scenarios of your own, found {given!r}")
         if isinstance(given, int):
             if not 1 <= given <= 1_000_000:
                 raise ValueError(f"the number of scenarios must be from 1 to 1000000, found {given}")

@@ -311,3 +311,9 @@ def test_arguments_of_other_types_are_named(more: dict[str, Any], message: str) 
     with pytest.raises(TypeError) as raised:
         giusto.tune(**given)
     assert str(raised.value) == message
+
+
+def test_a_number_of_numpy_is_a_number() -> None:
+    numpy = pytest.importorskip("numpy")
+    tuned = giusto.tune("nada", ["kappa"], numpy.int64(1), validation=numpy.int32(1), trials=2)
+    assert '1 random scenarios of seed "development"' in tuned.toml()
