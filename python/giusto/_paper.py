@@ -201,9 +201,10 @@ def latex(rows: Sequence[Row], notes: Sequence[str] = ()) -> str:
         cells += [f"${text}$".replace("±", "\\pm") if text != "–" else "--" for text in _cells(row)]
         lines.append(" & ".join(cells) + " \\\\")
         before = row.scenario
-    lines.append("\\bottomrule")
-    lines += [f"\\multicolumn{{{3 + len(titles)}}}{{l}}{{\\footnotesize {_escaped(note)}}} \\\\" for note in notes]
-    return "\n".join([*lines, "\\end{tabular}", ""])
+    lines += ["\\bottomrule", "\\end{tabular}"]
+    # Behind the table, so that it does not become wider.
+    lines += [f"\\par{{\\footnotesize {_escaped(note)}\\par}}" for note in notes]
+    return "\n".join([*lines, ""])
 
 
 def _escaped(text: str) -> str:
@@ -329,7 +330,8 @@ def _write_scenario(folder: Path, name: str, scenario: Scenario) -> None:
     # For the reader: `paper.json` holds them for `redo.py`. A comment is one line of printable text.
     given = (f"{path}={value}" for path, value in settings)
     noted = "".join(f"# --set {shlex.quote(one) if one.isprintable() else json.dumps(one)}\n" for one in given)
-    (folder / f"{name}.toml").write_text(noted + text, encoding="utf-8")
+    # What `redo.py` writes again has them already.
+    (folder / f"{name}.toml").write_text(text if text.startswith(noted) else noted + text, encoding="utf-8")
     for trace, content in traces.items():
         own = (folder / trace).resolve()
         if not own.is_relative_to(folder.parent.resolve()):
@@ -343,6 +345,11 @@ def _undated(kind: str) -> dict[str, None]:
     return {"Date": None} if kind == "svg" else {"CreationDate": None}
 
 
+# Rows of a table on a page, and lines of notes below it; more have a page of their own.
+_ROWS = 36
+_NOTES = 8
+
+
 def _write_pdf(path: Path, rows: Sequence[Row], figures: Sequence[tuple[str, Any]], notes: Sequence[str]) -> None:
     """Write the table with its notes and all figures."""
     from matplotlib.backends.backend_pdf import PdfPages
@@ -350,9 +357,13 @@ def _write_pdf(path: Path, rows: Sequence[Row], figures: Sequence[tuple[str, Any
     from giusto._figure import Figure
 
     titles = [f"{title}\n({unit})".replace(", ", ",\n") for title, _, unit in STATISTICS.values()]
+    lines = [line for note in notes for line in textwrap.wrap(note, 180)]
+    own_page = len(lines) > _NOTES
+    below = ["Notes: see the page after the tables."] if own_page else lines
+    size = _ROWS - (len(below) + 1 if below else 0)
     with PdfPages(path, metadata={"CreationDate": None}) as pages:
-        for begin in range(0, len(rows), 36):
-            part = rows[begin : begin + 36]
+        for begin in range(0, len(rows), size):
+            part = rows[begin : begin + size]
             page = Figure(figsize=(11.7, 8.3))
             axes = page.subplots()
             axes.set_axis_off()
@@ -366,7 +377,11 @@ def _write_pdf(path: Path, rows: Sequence[Row], figures: Sequence[tuple[str, Any
                 if line == 0:
                     cell.set_height(cell.get_height() * 3)
             axes.set_title("Mean over seeds ± half of its 95 % confidence interval", fontsize=9)
-            page.text(0.05, 0.04, "\n".join(textwrap.fill(note, 180) for note in notes), fontsize=7)
+            page.text(0.05, 0.05, "\n".join(below), fontsize=7)
+            pages.savefig(page)
+        if own_page:
+            page = Figure(figsize=(11.7, 8.3))
+            page.text(0.05, 0.95, "\n".join(lines), fontsize=7, verticalalignment="top")
             pages.savefig(page)
         for title, figure in figures:
             figure.suptitle(title, fontsize="medium")
