@@ -361,6 +361,7 @@ def test_a_controller_drops_frames(media: str) -> None:
         ("stream_targets", 5.0, r"stream_targets\(\) .*a list of rates in bit/s, found 5.0"),
         ("frame_drop_interval", "all", r"frame_drop_interval\(\) .*integer of at least 1, or None, found 'all'"),
         ("next_probe", 3, r"next_probe\(\) .*a giusto.Probe, or None, found 3"),
+        ("next_probe", giusto.Probe(1, 1e12), r"next_probe\(\) .*a probe of 1 Tbit/s: ask for at most 100 Gbit/s"),
     ],
 )
 def test_a_value_of_the_wrong_type_is_named(method: str, value: object, text: str, media: str) -> None:
