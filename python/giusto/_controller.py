@@ -44,8 +44,6 @@ class Controller:
 
     The simulator makes one object for each media flow. An exception in a method ends the run; `giusto.run` raises it.
 
-    Methods are those of the class: one that is set on an object, such as in `__init__`, is not called.
-
     Methods of your own may have any other name. A public one that begins with ``on_``, ``next_`` or ``handle_``, or that looks like a
     misspelt member of this class, is a `TypeError` when the class is made, since it would never be called.
 

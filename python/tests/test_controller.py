@@ -361,7 +361,7 @@ def test_a_controller_drops_frames(media: str) -> None:
         ("stream_targets", 5.0, r"stream_targets\(\) .*a list of rates in bit/s, found 5.0"),
         ("frame_drop_interval", "all", r"frame_drop_interval\(\) .*integer of at least 1, or None, found 'all'"),
         ("next_probe", 3, r"next_probe\(\) .*a giusto.Probe, or None, found 3"),
-        ("next_probe", giusto.Probe(1, 1e12), r"next_probe\(\) .*a probe of 1 Tbit/s: ask for at most 100 Gbit/s"),
+        ("cause", None, r'cause\(\) .*must return a string, or a dictionary with "cause", found None'),
     ],
 )
 def test_a_value_of_the_wrong_type_is_named(method: str, value: object, text: str, media: str) -> None:
@@ -386,3 +386,31 @@ def test_attributes_of_another_type_are_named(attribute: str, value: object, exp
     with pytest.raises(TypeError) as raised:
         type("Mine", (giusto.Controller,), {"target": lambda self: 1e6, attribute: value})
     assert str(raised.value) == f'controller "Mine": {attribute}: expected {expected}, found {value!r}'
+
+
+def test_a_method_may_be_set_on_the_object() -> None:
+    class Set(giusto.Controller):
+        def __init__(self, limits: giusto.Limits) -> None:
+            self.rate_bps = limits.start_bps
+            self.on_feedback = self.slow
+
+        def slow(self, now_s: float, feedback: giusto.Feedback) -> None:
+            self.rate_bps = 100e3
+
+        def target(self) -> giusto.Target:
+            return giusto.Target(self.rate_bps)
+
+    record = giusto.run("media", set={"call.controller": Set})
+    assert record.flow("call").target_rate_bps == pytest.approx(100e3, rel=0.05)
+
+
+def test_a_probe_that_would_send_millions_of_packets_at_once_is_refused() -> None:
+    class Fast(giusto.Controller):
+        def target(self) -> float:
+            return 1e6
+
+        def next_probe(self) -> giusto.Probe:
+            return giusto.Probe(1, 1e12)
+
+    with pytest.raises(ValueError, match=r"next_probe\(\) .*a probe of 1 Tbit/s: ask for at most 100 Gbit/s"):
+        giusto.run("media", set={"call.controller": Fast})

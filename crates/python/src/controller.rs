@@ -33,10 +33,9 @@ const MAX_PROBE_RATE: DataRate = DataRate::from_bps(100_000_000_000);
 pub(crate) struct Own {
     class: Py<PyType>,
     algorithm: Algorithm,
-    hooks: Hooks,
 }
 
-/// The methods that a class has of its own. Those that it takes from `giusto.Controller` need not be called.
+/// The methods that an object has of its own class, or of its own. Those that it takes from `giusto.Controller` need not be called.
 #[derive(Debug, Clone, Copy)]
 #[expect(clippy::struct_excessive_bools, reason = "independent methods")]
 struct Hooks {
@@ -51,6 +50,29 @@ struct Hooks {
     on_streams: bool,
     stream_targets: bool,
     cause: bool,
+}
+
+impl Hooks {
+    fn of(object: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let base = object.py().import("giusto")?.getattr("Controller")?;
+        let (class, own) = (object.get_type(), object.getattr("__dict__")?);
+        let has = |method: &str| -> PyResult<bool> {
+            Ok(own.contains(method)? || !class.getattr(method)?.is(&base.getattr(method)?))
+        };
+        Ok(Self {
+            on_sent: has("on_sent")?,
+            on_feedback: has("on_feedback")?,
+            on_timeout: has("on_timeout")?,
+            next_timeout: has("next_timeout")?,
+            set_limits: has("set_limits")?,
+            on_route_change: has("on_route_change")?,
+            next_probe: has("next_probe")?,
+            frame_drop_interval: has("frame_drop_interval")?,
+            on_streams: has("on_streams")?,
+            stream_targets: has("stream_targets")?,
+            cause: has("cause")?,
+        })
+    }
 }
 
 /// What scenarios call the controllers of all runs so far. A scenario names an algorithm, which is never freed; each run makes its
@@ -83,21 +105,6 @@ impl Own {
 
     /// The class with its requirements.
     pub(crate) fn new(class: &Bound<'_, PyType>) -> PyResult<Self> {
-        let base = class.py().import("giusto")?.getattr("Controller")?;
-        let has = |method: &str| -> PyResult<bool> { Ok(!class.getattr(method)?.is(&base.getattr(method)?)) };
-        let hooks = Hooks {
-            on_sent: has("on_sent")?,
-            on_feedback: has("on_feedback")?,
-            on_timeout: has("on_timeout")?,
-            next_timeout: has("next_timeout")?,
-            set_limits: has("set_limits")?,
-            on_route_change: has("on_route_change")?,
-            next_probe: has("next_probe")?,
-            frame_drop_interval: has("frame_drop_interval")?,
-            on_streams: has("on_streams")?,
-            stream_targets: has("stream_targets")?,
-            cause: has("cause")?,
-        };
         let name: Option<String> = class.getattr("name")?.extract()?;
         let name = name.map_or_else(|| class.name().map(|name| name.to_string()), Ok)?;
         if Algorithm::all().any(|built_in| built_in.name() == name) {
@@ -129,7 +136,7 @@ impl Own {
         requirements.staleness.discard_after = time("discard_after_s")?;
         requirements.marks = class.getattr("marks")?.extract()?;
         requirements.receiver_limit = class.getattr("receiver_limit")?.extract()?;
-        Ok(Self { class: class.clone().unbind(), algorithm: algorithm(&name, requirements), hooks })
+        Ok(Self { class: class.clone().unbind(), algorithm: algorithm(&name, requirements) })
     }
 
     /// What scenarios call it.
@@ -217,10 +224,11 @@ impl PythonController {
     fn new(own: &Own, limits: congestion::Limits, raised: Raised) -> PyResult<Self> {
         Python::attach(|py| {
             let object = own.class.call1(py, (Limits::from(limits),))?;
+            let hooks = Hooks::of(object.bind(py))?;
             let mut controller = Self {
                 object,
                 name: own.algorithm.name(),
-                hooks: own.hooks,
+                hooks,
                 requirements: own.algorithm.requirements(),
                 limits,
                 target: congestion::Target::default(),
@@ -381,7 +389,10 @@ impl PythonController {
                 fields.insert(key.extract()?, value);
             }
         } else {
-            fields.insert("cause".to_owned(), given.extract::<String>()?.into());
+            let Ok(cause) = given.extract::<String>() else {
+                return Err(self.wrong_type("cause", &given, "a string, or a dictionary with \"cause\""));
+            };
+            fields.insert("cause".to_owned(), cause.into());
         }
         serde_json::from_value(fields.into())
             .map_err(|error| value_error(format!("cause() returned {given}: {error}")))
