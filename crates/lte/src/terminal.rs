@@ -200,6 +200,37 @@ impl Terminal {
 
 const UPLINK_SHIFT_MS: u64 = 4_999;
 
+/// A terminal with the random stream of its path, which no other draws from.
+#[derive(Debug)]
+pub(crate) struct Walker {
+    pub(crate) terminal: Terminal,
+    random: Random,
+    /// The millisecond of each [`MOVE_MS`] in which it moves.
+    turn_ms: u64,
+}
+
+impl Walker {
+    /// A user at a random place. Users of successive numbers move in successive milliseconds.
+    pub(crate) fn new(environment: &Environment, mut random: Random, number: u32) -> Self {
+        Self::at(Terminal::new(environment, &mut random), random, number)
+    }
+
+    /// A user that is this terminal at first.
+    pub(crate) fn at(terminal: Terminal, random: Random, number: u32) -> Self {
+        Self { terminal, random, turn_ms: u64::from(number) % MOVE_MS }
+    }
+
+    /// Whether it moves in the millisecond `ms`.
+    pub(crate) fn moves_at(&self, ms: u64) -> bool {
+        ms % MOVE_MS == self.turn_ms
+    }
+
+    /// Moves it for [`MOVE_MS`]. Returns whether it has been handed over to another cell.
+    pub(crate) fn advance(&mut self, environment: &Environment) -> bool {
+        self.terminal.advance(environment, &mut self.random)
+    }
+}
+
 impl Carrier {
     /// Transmit power of group `group` in mW when `total_mw` is spread evenly over `of` resource blocks.
     pub fn group_power_mw(self, group: usize, total_mw: f64, of: u32) -> f32 {

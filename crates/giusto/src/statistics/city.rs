@@ -48,10 +48,10 @@ pub const USERS: &[City] = &[
     City::new("all_calls", "all calls", Read::Count("calls", |city| Some(city.all_calls)))
         .defined("Calls that have begun.")
         .column(0),
-    City::new("uncovered_users", "outside coverage", Read::Count("users", |city| Some(city.uncovered_users)))
-        .defined("Users whose wideband SINR at full load was below −7 dB when they arrived; they call nevertheless.")
+    City::new("uncovered_calls", "outside coverage", Read::Count("calls", |city| Some(city.uncovered_calls)))
+        .defined("Calls whose user's wideband SINR at full load was below −7 dB on arrival; they take place nevertheless.")
         .column(0),
-    City::ratio("", "outside coverage", |city| ratio(city.uncovered_users, city.all_calls))
+    City::ratio("", "outside coverage", |city| ratio(city.uncovered_calls, city.all_calls))
         .defined("Share of the calls whose user was outside coverage on arrival.")
         .named("uncovered"),
     City::new("handovers", "handovers", Read::Count("handovers", |city| Some(city.handovers)))

@@ -92,8 +92,8 @@ pub struct CityFigures {
     pub received_video_bps: f64,
     /// Share of the frames that were skipped.
     pub skipped_ratio: f64,
-    /// Users that were outside coverage when they arrived. They call nevertheless.
-    pub uncovered_users: u64,
+    /// Calls whose user was outside coverage on arrival. They take place nevertheless.
+    pub uncovered_calls: u64,
     /// All calls that have begun.
     pub all_calls: u64,
     /// File transfers that have begun.

@@ -29,7 +29,7 @@ use crate::{
         link::{Direction, LinkModel},
         propagation::Deployment,
     },
-    terminal::{Environment, MOVE_MS, Terminal},
+    terminal::{Environment, Terminal, Walker},
 };
 
 /// Number of samples of a precomputed fading trace, and number of traces: 6 MB. Users begin at random places in them. A trace
@@ -56,8 +56,8 @@ const MILLISECOND: TimeDelta = TimeDelta::from_millis(1);
 pub struct CityCounters {
     /// Calls that have begun.
     pub calls: u64,
-    /// Users that were outside coverage when they arrived. They call nevertheless.
-    pub uncovered_users: u64,
+    /// Calls whose user was outside coverage on arrival. They take place nevertheless.
+    pub uncovered_calls: u64,
     /// File transfers that have begun.
     pub files: u64,
     /// File transfers that were completed.
@@ -128,14 +128,13 @@ pub struct City<'a> {
     persons: Vec<Option<Resident>>,
     free_persons: Vec<u32>,
     joined: u32,
-    terminals: Vec<Option<Terminal>>,
+    walkers: Vec<Option<Walker>>,
     free_places: Vec<u32>,
     /// When file transfers are given up: the time, the person's place and number.
     patience: BinaryHeap<Reverse<(Timestamp, u32, u32)>>,
     completed: Vec<Completed>,
     ms: u64,
     arrivals: [Random; 2],
-    places: Random,
     finished: Vec<CallMeasures>,
     counters: CityCounters,
     end_events: u64,
@@ -186,13 +185,12 @@ impl<'a> City<'a> {
             persons: Vec::new(),
             free_persons: Vec::new(),
             joined: 0,
-            terminals: Vec::new(),
+            walkers: Vec::new(),
             free_places: Vec::new(),
             patience: BinaryHeap::new(),
             completed: Vec::new(),
             ms: 0,
             arrivals: [stream("calls"), stream("files")],
-            places: stream("places"),
             finished: Vec::new(),
             counters: CityCounters::default(),
             end_events: 0,
@@ -221,7 +219,7 @@ impl<'a> City<'a> {
 
     /// Where the user at `place` is, and its path gains.
     pub fn terminal(&self, place: u32) -> Option<&Terminal> {
-        self.terminals.get(place as usize)?.as_ref()
+        Some(&self.walkers.get(place as usize)?.as_ref()?.terminal)
     }
 
     /// The channel of the user at `place` in `direction`, if it is modelled.
@@ -282,7 +280,7 @@ impl<'a> City<'a> {
         let counters = &self.counters;
         let calls: Vec<_> = self.calls().collect();
         CityFigures {
-            uncovered_users: counters.uncovered_users,
+            uncovered_calls: counters.uncovered_calls,
             all_calls: counters.calls,
             files: counters.files,
             completed_files: counters.completed_files,
@@ -450,18 +448,15 @@ impl<'a> City<'a> {
 
     /// Moves the users whose turn it is.
     fn move_users(&mut self) {
-        let mut place = (self.ms % MOVE_MS) as u32;
-        while (place as usize) < self.terminals.len() {
-            if let Some(Some(terminal)) = self.terminals.get_mut(place as usize) {
-                let from = terminal.serving();
-                let is_handed_over = terminal.advance(&self.environment, &mut self.places);
-                self.counters.handovers += u64::from(is_handed_over);
-                let moved = terminal.moved();
-                for motions in &mut self.news.motions {
-                    motions.push((self.ms, Motion::Move { place, moved, from, is_handed_over }));
-                }
+        for (place, walker) in (0..).zip(&mut self.walkers) {
+            let Some(walker) = walker.as_mut().filter(|walker| walker.moves_at(self.ms)) else { continue };
+            let from = walker.terminal.serving();
+            let is_handed_over = walker.advance(&self.environment);
+            self.counters.handovers += u64::from(is_handed_over);
+            let moved = walker.terminal.moved();
+            for motions in &mut self.news.motions {
+                motions.push((self.ms, Motion::Move { place, moved, from, is_handed_over }));
             }
-            place += MOVE_MS as u32;
         }
     }
 

@@ -166,7 +166,7 @@ pub struct Run {
     /// Share of first transmissions that failed.
     pub first_error_ratio: Option<f64>,
     /// Users outside coverage when they arrived.
-    pub uncovered_users: u64,
+    pub uncovered_calls: u64,
 }
 
 impl Run {
@@ -189,7 +189,7 @@ impl Run {
             skipped_ratio: figures.skipped_ratio,
             used_ratio: radio.map(|radio| radio.used_ratio),
             first_error_ratio: radio.map(|radio| radio.first_error_ratio),
-            uncovered_users: figures.uncovered_users,
+            uncovered_calls: figures.uncovered_calls,
         }
     }
 

@@ -27,7 +27,7 @@ fn as_published(change: impl Fn(Published, Quantity, f64) -> f64) -> ScreamLte {
             skipped_ratio: 0.0,
             used_ratio: None,
             first_error_ratio: None,
-            uncovered_users: 0,
+            uncovered_calls: 0,
         })
     });
     let runs = runs.collect();
@@ -198,7 +198,7 @@ fn a_light_cell_gives_what_the_encoder_can_use() {
         Run::new(&Task { reading: JUDGED, place, users, controller, seed }, &record)
     };
     let run = figures(1);
-    assert_eq!((run.calls > 3, run.uncovered_users), (true, 0));
+    assert_eq!((run.calls > 3, run.uncovered_calls), (true, 0));
     // At most 1500 kbit/s of video, and 50 ms and more for the tail of frames of many packets are possible in an empty cell.
     let (rate, tail) = (run.value(Quantity::Rate).unwrap(), run.value(Quantity::PacketTail).unwrap());
     assert!((500.0..1550.0).contains(&rate), "{rate}");

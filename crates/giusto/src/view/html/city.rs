@@ -71,8 +71,8 @@ fn cards(record: &CityRecord) -> Vec<Card> {
         let note = format!("of resource blocks, {}", record.direction);
         cards.push(Card::new("Utilisation", percent(radio.used_ratio), note));
     }
-    let note = format!("of {}", plural(record.figures.all_calls, "user", "users"));
-    cards.push(Card::new("Outside coverage", count(record.figures.uncovered_users), note));
+    let note = format!("of {}", plural(record.figures.all_calls, "call", "calls"));
+    cards.push(Card::new("Outside coverage", count(record.figures.uncovered_calls), note));
     cards
 }
 

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use giusto_sim::{
     packet::FlowId,
-    random::Random,
+    random::{self, Random},
     traffic::{Agent, tcp},
 };
 use giusto_units::{TimeDelta, Timestamp};
@@ -22,7 +22,7 @@ use crate::{
     },
     mac::{Channel, RadioUser},
     radio::{layout::CELLS, link::Direction},
-    terminal::{Terminal, noise_per_block_mw},
+    terminal::{Terminal, Walker, noise_per_block_mw},
 };
 
 impl City<'_> {
@@ -70,6 +70,8 @@ impl City<'_> {
                 return;
             }
         };
+        let walker = self.walker("call", number);
+        self.counters.uncovered_calls += u64::from(!self.is_covered(&walker.terminal));
         let measures = Box::new(CallMeasures::new(self.config.evaluation, time));
         let overlap = measures.overlap;
         let activity = Activity::Call {
@@ -81,7 +83,8 @@ impl City<'_> {
             totals: CallTotals::default(),
             measures,
         };
-        self.join(now, (activity, Kind::Call(overlap)), (call.sender, call.receiver), time.1 + LINGERS);
+        let agents = (call.sender, call.receiver);
+        self.join((now, time.1 + LINGERS), walker, (activity, Kind::Call(overlap)), agents);
     }
 
     pub(super) fn begin_file(&mut self, now: Timestamp) {
@@ -97,7 +100,13 @@ impl City<'_> {
                 let agents: (Box<dyn Agent>, Box<dyn Agent>) =
                     (Box::new(sender.starting_at(now)), Box::new(receiver));
                 let activity = Activity::File { missing: size.as_bytes() };
-                self.join(now, (activity, Kind::File { is_complete: false }), agents, now + patience);
+                let walker = self.walker("file", number);
+                self.join(
+                    (now, now + patience),
+                    walker,
+                    (activity, Kind::File { is_complete: false }),
+                    agents,
+                );
             }
             (Err(error), _) | (_, Err(error)) => {
                 self.error.get_or_insert(error.into());
@@ -105,23 +114,31 @@ impl City<'_> {
         }
     }
 
+    /// The user of the call or the file of this number: its path is the same whatever the others do, and for how long they stay.
+    fn walker(&self, what: &str, number: u32) -> Walker {
+        let random = random::stream(self.config.seed, &format!("lte: {what} {number} place"));
+        Walker::new(&self.environment, random, number)
+    }
+
+    fn is_covered(&self, terminal: &Terminal) -> bool {
+        let downlink = &self.config.downlink;
+        let noise = noise_per_block_mw(downlink.noise_figure_db);
+        let power = libm::pow(10.0, downlink.power_dbm / 10.0) / f64::from(downlink.blocks);
+        terminal.full_load_sinr_db(power as f32, noise) >= COVERAGE_DB
+    }
+
     /// A person joins with its agents: the one that sends and the one that receives.
     fn join(
         &mut self,
-        now: Timestamp,
+        (now, leaves): (Timestamp, Timestamp),
+        walker: Walker,
         (activity, kind): (Activity, Kind),
         (sender, receiver): (Box<dyn Agent>, Box<dyn Agent>),
-        leaves: Timestamp,
     ) {
-        let terminal = Terminal::new(&self.environment, &mut self.places);
-        let noise = noise_per_block_mw(self.config.downlink.noise_figure_db);
-        let power =
-            libm::pow(10.0, self.config.downlink.power_dbm / 10.0) / f64::from(self.config.downlink.blocks);
-        let is_covered = terminal.full_load_sinr_db(power as f32, noise) >= COVERAGE_DB;
-        self.counters.uncovered_users += u64::from(!is_covered);
+        let terminal = &walker.terminal;
         let place = self.free_places.pop().unwrap_or_else(|| {
-            self.terminals.push(None);
-            self.terminals.len() as u32 - 1
+            self.walkers.push(None);
+            self.walkers.len() as u32 - 1
         });
         let number = self.free_persons.pop().unwrap_or_else(|| {
             self.persons.push(None);
@@ -143,8 +160,8 @@ impl City<'_> {
             let user = Box::new(RadioUser { terminal: terminal.clone(), downlink: None, uplink });
             uplink_motions.push((self.ms, Motion::Join { id, place, user }));
         }
-        if let Some(slot) = self.terminals.get_mut(place as usize) {
-            *slot = Some(terminal);
+        if let Some(slot) = self.walkers.get_mut(place as usize) {
+            *slot = Some(walker);
         }
         let (network, user) = match self.config.direction {
             Direction::Downlink => (sender, receiver),
@@ -171,7 +188,7 @@ impl City<'_> {
         let Some(Resident { place, leaves: key, kind, .. }) = slot.take_if(is_due) else { return };
         self.free_persons.push(number);
         self.free_places.push(place);
-        if let Some(slot) = self.terminals.get_mut(place as usize) {
+        if let Some(slot) = self.walkers.get_mut(place as usize) {
             *slot = None;
         }
         for motions in &mut self.news.motions {
