@@ -86,7 +86,11 @@ fn every_key_of_a_city_has_its_effect() {
     let deployment = &config.deployment;
     assert_eq!([config.downlink.blocks, config.uplink.blocks, deployment.resource_blocks], [25; 3]);
     assert_eq!((deployment.inter_site_distance_m, deployment.speed_mps), (1732.0, 10.0));
-    assert_eq!((deployment.antenna, deployment.path_loss), (Antenna::TILTED, PathLoss::Cost231Hata));
+    assert_eq!(deployment.path_loss, PathLoss::Cost231Hata);
+    // TR 36.814 table A.2.1.1-2: 15 degrees in case 1, 6 in case 3.
+    assert_eq!(deployment.antenna, Antenna::TILTED.with_tilt_deg(6.0));
+    let tilted = parse("[city]\nantenna = \"tilted\"").unwrap().spec.config.deployment.antenna;
+    assert_eq!(tilted.vertical.unwrap().tilt_deg, 15.0);
     assert_eq!((config.profile, config.users_per_cell), (Profile::ExtendedPedestrianA, 0.7));
     assert_eq!((config.call, config.base_rtt), (TimeDelta::from_seconds(20), TimeDelta::from_millis(150)));
     assert_eq!(config.bearer.discard, Some(TimeDelta::from_millis(300)));

@@ -70,7 +70,7 @@ pub struct VerticalPattern {
     pub width_deg: f64,
     /// Attenuation of side lobes, dB.
     pub side_lobe_db: f64,
-    /// Electrical tilt below the horizon, degrees: 15 in case 1, 6 in case 3.
+    /// Electrical tilt below the horizon, degrees: 15 in case 1, [6](Deployment::CASE_3_TILT_DEG) in case 3.
     pub tilt_deg: f64,
     /// Largest attenuation of both patterns together, dB.
     pub floor_db: f64,
@@ -104,6 +104,12 @@ impl Antenna {
         }),
         ..Self::FLAT
     };
+
+    /// The same with this tilt below the horizon in degrees, if it has a vertical pattern.
+    #[must_use]
+    pub fn with_tilt_deg(self, tilt_deg: f64) -> Self {
+        Self { vertical: self.vertical.map(|pattern| VerticalPattern { tilt_deg, ..pattern }), ..self }
+    }
 
     /// Returns the gain towards a user, dBi: `azimuth_rad` off the main direction, `below_rad` below the horizon.
     pub fn gain_db(&self, azimuth_rad: f64, below_rad: f64) -> f64 {
@@ -159,6 +165,9 @@ giusto_units::defaults! {
 impl Deployment {
     /// Bandwidth of a resource block, Hz (TS 36.211 §6.2.3: 12 subcarriers of 15 kHz).
     pub const RESOURCE_BLOCK_HZ: f64 = 180_000.0;
+
+    /// Electrical tilt of a three-dimensional antenna in case 3, degrees (TR 36.814 table A.2.1.1-2).
+    pub const CASE_3_TILT_DEG: f64 = 6.0;
 
     /// 3GPP case 3: as case 1 with 1732 m between sites.
     pub fn case_3() -> Self {

@@ -58,7 +58,7 @@ keys! { CITY_KEYS, city_keys(to: CityConfig) {
     "queue", Table(&QUEUE), Said("drop-tail, 1000 packets"), "Queue of each bearer, limited in packets or bytes";
     "discard", Time(ANY), Unset, "Packets that have waited for longer are discarded (PDCP)" => to.bearer.discard;
     "profile", choice::<Profile>(), Is("typical-urban"), "Multipath" => to.profile;
-    "antenna", choice::<Antenna>(), Is("flat"), "Pattern of a sector" => to.deployment.antenna;
+    "antenna", choice::<Antenna>(), Is("flat"), "Pattern of a sector; `tilted` by 15°, in case 3 by 6°" => to.deployment.antenna;
     "path-loss", choice::<PathLoss>(), Is("3gpp"), "Path loss" => to.deployment.path_loss;
 } }
 const SPEEDS: &[(&str, f64)] = &[("km/h", 3.6), ("m/s", 1.0)];
@@ -118,6 +118,9 @@ fn city(keys: &mut read::Table<'_>) -> CitySpec {
     let mut config = CityConfig { files: None, ..CityConfig::default() };
     config.deployment = if case == 1 { Deployment::case_1() } else { Deployment::case_3() };
     let mut config = city_keys(keys, config);
+    if case == 3 {
+        config.deployment.antenna = config.deployment.antenna.with_tilt_deg(Deployment::CASE_3_TILT_DEG);
+    }
     keys.set_with("speed", &mut config.deployment.speed_mps, |node| measure(node, SPEEDS));
     if let Some(blocks) = keys.with("bandwidth", bandwidth) {
         config.downlink.blocks = blocks;
