@@ -217,6 +217,11 @@ fn a_city_is_checked_against_its_expectations() {
     let until_2_s = |now: Timestamp| if now.as_seconds() < 2.0 { Continue(()) } else { Break(()) };
     let early = city::simulate(&scenario, 3, until_2_s).unwrap();
     assert_eq!((early.interrupted, early.checks.len(), early.duration_s), (true, 0, 2.0));
+    // The city starts empty: a call length of 20 s later it has its mean number of calls.
+    insta::assert_snapshot!(early.city.doubts.join("\n"), @"the evaluation begins at 3 s with 15.0 % of the users-per-cell of 0.7, which are there from 20 s on: begin it then, or shorten the calls");
+    let text = "[city]\nopposite = \"fixed\"\ncall = \"20 s\"\nevaluation = [\"20 s\", \"25 s\"]\nusers-per-cell = 0.1";
+    let record = city::run(&parse(text).unwrap().spec, |_| Break(())).unwrap();
+    assert_eq!(record.doubts, [""; 0]);
 }
 
 /// A crew with this number of threads beside the one that leads.

@@ -1,12 +1,14 @@
 //! The record of a city.
 
 use giusto_lte::{
-    city::{City, CityFigures, RadioFigures},
+    city::{City, CityConfig, CityFigures, RadioFigures},
     radio::link::Direction,
 };
+use giusto_units::Timestamp;
 use serde::Serialize;
 
 use super::CitySpec;
+use crate::text::format::percent;
 
 /// What a run of a city measured.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -33,6 +35,8 @@ pub struct CityRecord {
     pub packets: u64,
     /// Time that the run took in s.
     pub wall_s: f64,
+    /// Reasons to doubt the figures; empty if there are none.
+    pub doubts: Vec<String>,
 }
 
 impl CityRecord {
@@ -52,6 +56,7 @@ impl CityRecord {
             events: city.events(),
             packets: city.counters().packets,
             wall_s: 0.0,
+            doubts: doubts(config).into_iter().collect(),
         }
     }
 
@@ -59,6 +64,20 @@ impl CityRecord {
     pub fn radio(&self) -> Option<RadioFigures> {
         if self.direction == "uplink" { self.figures.uplink } else { self.figures.downlink }
     }
+}
+
+/// The city starts empty: the mean number of calls grows until the first ones end.
+fn doubts(config: &CityConfig) -> Option<String> {
+    let (from, call) = (config.evaluation.0, Timestamp::ZERO + config.call);
+    (from < call && config.users_per_cell > 0.0).then(|| {
+        format!(
+            "the evaluation begins at {} s with {} of the users-per-cell of {}, which are there from {} s on: begin it then, or shorten the calls",
+            from.as_seconds(),
+            percent(from.as_seconds() / call.as_seconds()),
+            config.users_per_cell,
+            call.as_seconds(),
+        )
+    })
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde asks for")]

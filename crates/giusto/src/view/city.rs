@@ -46,5 +46,6 @@ fn heading(run: &CityRun) -> String {
     let early = if *interrupted { ", ended early: nothing was checked" } else { "" };
     let events = plural(*events, "event", "events");
     let users = format!("{} users per cell at {} km/h", city.users_per_cell, short(city.speed_kmh));
-    format!("{scenario}, seed {seed}: {duration_s} s{speed}, {events}{early}\n{users}\n")
+    let doubts = city.doubts.iter().fold(String::new(), |text, doubt| text + "warning: " + doubt + "\n");
+    format!("{doubts}{scenario}, seed {seed}: {duration_s} s{speed}, {events}{early}\n{users}\n")
 }

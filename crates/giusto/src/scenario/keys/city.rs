@@ -47,7 +47,7 @@ keys! { CITY_KEYS, city_keys(to: CityConfig) {
     "direction", choice::<Direction>(), Is("downlink"), "Direction of media and files" => to.direction;
     "opposite", choice::<Opposite>(), Is("radio"), "The other direction: by the radio, or after a constant delay" => to.opposite;
     "speed", Measure(SPEEDS, within(0.0, 250.0)), Is("3 km/h"), "Speed of users, who move straight on";
-    "users-per-cell", Number(within(0.0, 50.0)), Is("4"), "Mean number of calls in a cell" => to.users_per_cell;
+    "users-per-cell", Number(within(0.0, 50.0)), Is("4"), "Mean number of calls in a cell; the city starts empty and has them from the length of one call on" => to.users_per_cell;
     "call", Time(within(5.0, 600.0)), Is("30 s"), "Length of a call" => to.call;
     "base-rtt", Time(within(0.02, 1.0)), Is("40 ms"), "Round-trip time without queues, 20 ms of it the radio's" => to.base_rtt;
     "evaluation", Pair(&Time(ANY), &Time(ANY)), Is("[\"30 s\", \"60 s\"]"),

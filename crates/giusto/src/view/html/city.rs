@@ -29,11 +29,12 @@ pub fn city(
     }
     let figures = &record.figures;
     let caption = format!(
-        "{}, {}: {} calls in a cell on average, {} km/h. Of the packets and frames sent within the evaluation.",
+        "{}, {}: {} calls in a cell on average, {} km/h. Of the packets and frames sent within the evaluation.{}",
         record.controller,
         record.direction,
         short(record.users_per_cell),
-        short(record.speed_kmh)
+        short(record.speed_kmh),
+        record.doubts.iter().fold(String::new(), |text, doubt| text + " Warning: " + doubt + "."),
     );
     report.push(table("Calls", &caption, CALLS, &[("value", Some(figures))]));
     let caption =
