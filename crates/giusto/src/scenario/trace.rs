@@ -73,7 +73,7 @@ pub(crate) enum Recorded {
 /// Reads a recording of any format that its content shows: opportunities of Mahimahi, or a table of times and rates. Errors name `path`
 /// and the line.
 pub(crate) fn recorded(path: &Path, text: &str, direction: Direction) -> Result<Recorded, String> {
-    let is_number = |line: &str| line.bytes().all(|byte| byte.is_ascii_digit());
+    let is_number = |line: &str| line.trim().bytes().all(|byte| byte.is_ascii_digit());
     if content(text).next().is_some_and(|(_, line)| is_number(line)) {
         return opportunities(path, text).map(Recorded::Opportunities);
     }
@@ -117,11 +117,39 @@ pub(super) fn scaled(profile: RateProfile, factor: f64) -> RateProfile {
             };
             RateProfile::Steps { steps: steps.into_iter().map(own).collect(), period }
         }
-        RateProfile::Opportunities { at, bytes } => {
-            RateProfile::Opportunities { at, bytes: ((f64::from(bytes) * factor).round() as u32).max(1) }
-        }
+        RateProfile::Opportunities { at, bytes } => opportunities_of(at, f64::from(bytes) * factor),
         other => other,
     }
+}
+
+/// Largest deviation of a scaled rate.
+const TOLERANCE: f64 = 1e-3;
+
+/// Most opportunities of a period that is repeated for the deviation.
+const MOST_OPPORTUNITIES: usize = 1_000_000;
+
+/// Opportunities at `at` of this mean size: of a whole number of bytes if that is close enough; otherwise of more bytes, and evenly
+/// fewer of them, in as many periods as needed.
+fn opportunities_of(at: Vec<Timestamp>, bytes: f64) -> RateProfile {
+    let rounded = bytes.round();
+    if (rounded - bytes).abs() <= bytes * TOLERANCE || at.is_empty() {
+        return RateProfile::Opportunities { at, bytes: rounded as u32 };
+    }
+    let share = bytes / bytes.ceil();
+    // Half of an opportunity too many or too few is within half of the tolerance.
+    let periods = (1.0 / (TOLERANCE * share * at.len() as f64)).ceil();
+    let periods = (periods as usize).clamp(1, (MOST_OPPORTUNITIES / at.len()).max(1));
+    let all = at.len() * periods;
+    let kept = ((all as f64 * share).round() as usize).max(1);
+    let period = at.last().map_or(0, |last| last.as_nanos());
+    let each = (0..periods as u64).flat_map(|round| {
+        at.iter()
+            .map(move |at| Timestamp::from_nanos(at.as_nanos().saturating_add(round.saturating_mul(period))))
+    });
+    // The last one is kept: the period ends with it.
+    let before = |number: usize| number as u128 * kept as u128 / all as u128;
+    let at = (0..all).zip(each).filter(|&(number, _)| before(number + 1) > before(number));
+    RateProfile::Opportunities { at: at.map(|(_, at)| at).collect(), bytes: bytes.ceil() as u32 }
 }
 
 fn opportunities(path: &Path, text: &str) -> Result<Vec<Timestamp>, String> {
@@ -129,8 +157,10 @@ fn opportunities(path: &Path, text: &str) -> Result<Vec<Timestamp>, String> {
     let mut at: Vec<Timestamp> = Vec::new();
     for (number, line) in content(text) {
         let wrong = |what: String| format!("{}:{number}: {what}", path.display());
-        let millis: u64 =
-            line.parse().map_err(|_| wrong(format!("expected milliseconds, found \"{line}\": {LINES}")))?;
+        let millis: u64 = line
+            .trim()
+            .parse()
+            .map_err(|_| wrong(format!("expected milliseconds, found \"{line}\": {LINES}")))?;
         let moment = Timestamp::from_nanos(millis.saturating_mul(1_000_000));
         if let Some(before) = at.last().filter(|before| moment < **before) {
             let before = before.as_nanos() / 1_000_000;
@@ -205,6 +235,7 @@ mod tests {
         let opportunities = |bytes| Ok(RateProfile::Opportunities { at: at.clone(), bytes });
         assert_eq!(read("5\n5\n9\n", 1.0), opportunities(1504));
         assert_eq!(read("5\n5\n9\n", 0.25), opportunities(376));
+        assert_eq!(read("5 \n5\t\n 9\t \n", 1.0), opportunities(1504));
         let steps = |rates: [u64; 2]| {
             let at = [Timestamp::ZERO, Timestamp::ZERO + TimeDelta::from_seconds(1)];
             let steps = at.into_iter().zip(rates.map(DataRate::from_bps)).collect();
@@ -218,6 +249,24 @@ mod tests {
         let period = Some(TimeDelta::from_seconds(1));
         let complaint = rates(&Traces::default(), name(file.path()), period, Reading::default());
         assert_eq!(complaint, Err(OWN_PERIOD.to_owned()));
+    }
+
+    #[test]
+    fn a_scale_holds_to_a_thousandth() {
+        let at: Vec<Timestamp> =
+            [3, 7, 7, 12].map(|millis| Timestamp::from_nanos(millis * 1_000_000)).to_vec();
+        let plain = RateProfile::Opportunities { at, bytes: OPPORTUNITY_BYTES };
+        let mean = |profile: &RateProfile| {
+            profile.check().unwrap();
+            let RateProfile::Opportunities { at, bytes } = profile else { panic!("{profile:?}") };
+            let period = at.last().unwrap().as_nanos();
+            assert!(period.is_multiple_of(12_000_000) && at.is_sorted(), "{period}");
+            at.len() as f64 * f64::from(*bytes) / period as f64
+        };
+        for scale in [1e-5, 0.001, 0.0015, 0.1, 1.0 / 3.0, 0.77, 1.0, 2.5, 1000.0] {
+            let found = mean(&scaled(plain.clone(), scale)) / mean(&plain) / scale;
+            assert!((found - 1.0).abs() <= 0.001, "{scale}: {found}");
+        }
     }
 
     #[test]

@@ -51,7 +51,7 @@ const BUCKET: Group = Group::new("token-bucket", &[TOKENS]);
 keys! { STEPS {
     "steps", List(&Pair(&Time(ANY), &Rate(ANY))), Unset,
         "Each rate from its time on; `\"0\"` is an outage, which must end";
-    "trace", Text, Unset, "File of recorded rates, instead of steps";
+    "trace", Text, Unset, "File of recorded rates, instead of steps; its times count from its first row on";
     "period", Time(ABOVE_0), Unset, "Time after which steps or trace repeat";
 } }
 

@@ -20,7 +20,7 @@ giusto_units::names!(Direction { Down = "down", Up = "up" });
 /// Times and the rates from them on.
 pub(super) type Steps = Vec<(Timestamp, DataRate)>;
 
-/// Times above this, in seconds, are since 1970: they count from the first one.
+/// Times above this, in seconds, are since 1970: errors name them from the first one on.
 const EPOCH: f64 = 1e8;
 
 /// No recording has times above this, in seconds, which is in the year 5138: the file has another unit.
@@ -32,7 +32,7 @@ const HIGHEST: f64 = 1e15;
 /// Without a unit, no rate of a link is lower: the file has another unit, bit/s.
 const LEAST_PEAK: f64 = 1000.0;
 
-/// Reads the lines of a table, each with its number; errors name the number of the line.
+/// Reads the lines of a table, each with its number; errors name the number of the line. Times count from the first line on.
 ///
 /// With a header, the columns are those of its names:
 ///
@@ -67,10 +67,11 @@ pub(super) fn read<'a>(
             let fix = "name the unit in a header, such as time_ms,rate_bps";
             return Err(at(format!("the time {seconds} s is later than the year 5138: {fix}")));
         }
-        let origin = *first.get_or_insert(if seconds > EPOCH { seconds } else { 0.0 });
+        let origin = *first.get_or_insert(seconds);
         if !steps.is_empty() && seconds <= before {
             if !is_date || seconds < before {
-                let (now, last) = (seconds - origin, before - origin);
+                let since = if origin > EPOCH { origin } else { 0.0 };
+                let (now, last) = (seconds - since, before - since);
                 return Err(at(format!("times must increase, found {now} s after {last} s")));
             }
             // Dates are in whole seconds, in which there may be two lines: the later one counts.
@@ -151,6 +152,13 @@ impl Columns {
         if !self.has_gaps && fields.len() != 2 {
             return Err(format!("expected two columns, found \"{line}\": {COLUMNS}"));
         }
+        let last = fields.iter().rposition(|field| !field.is_empty()).map_or(0, |place| place + 1);
+        if self.has_gaps && last > self.count {
+            return Err(format!(
+                "expected {} columns as in the header, found {last} in \"{line}\": write decimals with a point, and name every column in the header",
+                self.count
+            ));
+        }
         if self.has_gaps && fields.len() <= self.time.0.max(self.rate.0) {
             let (found, expected) = (fields.len(), self.count);
             return Err(format!(
@@ -229,13 +237,20 @@ fn when(text: &str) -> Option<When> {
     let seconds = number(parts.next()?)?;
     let is_valid = (1970..10_000).contains(&year)
         && (1..=12).contains(&month)
-        && (1..=31).contains(&day)
+        && (1..=days_of(year, month)).contains(&day)
         && hour < 24
         && minute < 60
         && seconds < 61.0;
     let whole = days(i64::from(year), i64::from(month), i64::from(day)) * 86_400
         + i64::from(hour * 3600 + minute * 60);
     is_valid.then_some(When::Date(whole as f64 + seconds))
+}
+
+/// Days of a month of the Gregorian calendar.
+fn days_of(year: u32, month: u32) -> u32 {
+    let of = |year: u32, month: u32| days(i64::from(year), i64::from(month), 1);
+    let (next_year, next) = if month == 12 { (year + 1, 1) } else { (year, month + 1) };
+    (of(next_year, next) - of(year, month)) as u32
 }
 
 /// Days from 1970 to a date of the Gregorian calendar.
@@ -405,8 +420,19 @@ mod tests {
             let text = format!("{header}\n0{separator}{value}\n2.5{separator}{value}\n");
             assert_eq!(down(&text), [(0.0, 2_000_000), (2.5, 2_000_000)], "{header}");
         }
-        assert_eq!(down("time_ms,rate_bps\n500,5000\n1500,6000\n"), [(0.5, 5000), (1.5, 6000)]);
-        assert_eq!(down("rate_mbps,time_s\n1,3\n"), [(3.0, 1_000_000)]);
+        assert_eq!(down("time_ms,rate_bps\n500,5000\n1500,6000\n"), [(0.0, 5000), (1.0, 6000)]);
+        assert_eq!(down("rate_mbps,time_s\n1,3\n"), [(0.0, 1_000_000)]);
+    }
+
+    /// The first rate would otherwise hold for all the time before it.
+    #[test]
+    fn times_count_from_the_first_line_on() {
+        for start in [0.0, 7.5, 3600.0, 1.6e9] {
+            let text = format!("time_s,rate_bps\n{start},5000\n{},6000\n", start + 2.0);
+            assert_eq!(down(&text), [(0.0, 5000), (2.0, 6000)], "{start}");
+        }
+        // Also after lines without a value.
+        assert_eq!(down("time_s,rate_bps\n3,-\n4,5000\n5,6000\n"), [(0.0, 5000), (1.0, 6000)]);
     }
 
     #[test]
@@ -422,6 +448,8 @@ mod tests {
         let tabs = text.replace(',', "\t");
         let up = read_text(&tabs, Direction::Up).unwrap();
         assert_eq!(up, [(0.0, 20_000), (1.0, 5000), (4.0, 7000)]);
+        // Empty fields may follow.
+        assert_eq!(down("time_s,rate_bps\n0,5000,\n2,6000,,\n"), [(0.0, 5000), (2.0, 6000)]);
         // Other times increase.
         let twice = read_text("time_s,rate_kbps\n1,5\n1,6\n", Direction::Down).unwrap_err();
         assert_eq!(twice, (3, "times must increase, found 1 s after 1 s".to_owned()));
@@ -444,6 +472,7 @@ mod tests {
             format!("{line}: {what}")
         };
         insta::assert_snapshot!(complaint("time_s,rate_kbps\n0,5\n1,2e12\n"), @"3: the rate 2e15 bit/s is more than 1 Pbit/s: correct it, or the unit in the header");
+        insta::assert_snapshot!(complaint("time_s,rate_mbps\n0,5,3,7\n"), @r#"2: expected 2 columns as in the header, found 4 in "0,5,3,7": write decimals with a point, and name every column in the header"#);
         insta::assert_snapshot!(complaint("time_s,rate_kbps\n0,5\n1\n"), @r#"3: expected 2 columns as in the header, found 1 in "1": complete the line, or remove it"#);
         insta::assert_snapshot!(complaint("time_s,\"at, when\",rate_kbps\n0,\"Oslo, N\",\"1,000\"\n"), @r#"2: expected a number of at least 0, found "1,000": correct the line, or remove it"#);
         insta::assert_snapshot!(complaint("rate_kbps,cell\n0,5\n"), @r#"1: no column of times in "rate_kbps,cell": name it time_s, or Timestamp"#);
@@ -462,6 +491,12 @@ mod tests {
             _ => f64::NAN,
         };
         assert!((of("2020-02-14T13:21:26.5Z") - 1_581_686_486.5).abs() < 1e-3);
+        let day = |date: &str| when(&format!("{date} 13:21:26")).is_some();
+        assert_eq!(["2020-02-29", "2021-12-31", "2000-02-29"].map(day), [true; 3]);
+        assert_eq!(
+            ["2020-02-30", "2021-02-29", "1900-02-29", "2020-04-31", "2020-01-00"].map(day),
+            [false; 5]
+        );
         assert!(when("2020.13.14_13.21.26").is_none() && when("2020").is_some() && when("-1").is_none());
     }
 }
