@@ -9,7 +9,7 @@ pub const MAX_GROUPS: usize = 25;
 pub const BANDWIDTHS: [(f64, u32); 6] = [(1.4, 6), (3.0, 15), (5.0, 25), (10.0, 50), (15.0, 75), (20.0, 100)];
 
 /// Resource blocks at the edges of the uplink that carry control information (PUCCH, TS 36.211 §5.4.3): two at each edge, a usual
-/// choice for 10 MHz (recalled).
+/// choice for 10 MHz (recalled). We take it at every bandwidth: of the 6 blocks of 1.4 MHz, 2 remain.
 const CONTROL_BLOCKS: u32 = 4;
 
 /// A carrier in one direction.
@@ -72,6 +72,7 @@ mod tests {
                 assert_eq!(sum, carrier.blocks);
             }
         }
-        assert_eq!(Carrier::uplink(50).blocks, 45);
+        let up = BANDWIDTHS.map(|(_, blocks)| Carrier::uplink(blocks).blocks);
+        assert_eq!(up, [2, 10, 20, 45, 68, 96]);
     }
 }

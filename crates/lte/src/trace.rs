@@ -1,10 +1,11 @@
 //! Traces of one user: the capacity that the scheduler gives to it, and the delay of its small packets.
 //!
 //! The user has a full buffer, and competes with users who fetch or send objects: FTP model 1 of TR 36.814 §A.2.1.3.1, Poisson
-//! arrivals of users with one object of 0.5 MB each. The delay is that of a second run with the same seed, in which the user has
-//! nothing but a packet of 100 B in every 10 ms, so that none waits for another.
+//! arrivals of users with one object of 0.5 MB each. The delay is that of a second run with the same seed, in which the user is on the
+//! same path and has nothing but a packet of 100 B in every 10 ms, so that none waits for another. The other users arrive at the same
+//! times, but their paths differ: they share a random stream, and leave earlier.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use giusto_sim::{
     link::queue::{DropTail, Limit},
@@ -60,7 +61,7 @@ const SMALL_INTERVAL_MS: u64 = 10;
 /// bit each) in every process.
 const FULL_BYTES: u32 = 200_000;
 
-/// Where the user is: its rank in the distribution of the wideband SINR at full load.
+/// Where the user is: its rank in the distribution of the wideband SINR of the downlink at full load, in both directions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Position {
     /// At the 95th percentile, and stays there.
@@ -196,6 +197,7 @@ impl Trace {
             return Ok(None);
         }
         let mut small = Run::new(config, Traffic::Small);
+        small.ahead = std::mem::take(&mut full.path).into();
         if !small.run(config, ends) {
             return Ok(None);
         }
@@ -235,6 +237,10 @@ struct Run {
     arrivals: Random,
     next_arrival_ms: f64,
     places: Random,
+    /// The user after each of its moves so far.
+    path: Vec<Terminal>,
+    /// The user after each of its moves to come, if they are known.
+    ahead: VecDeque<Terminal>,
     trace: Trace,
     current: Current,
 }
@@ -286,6 +292,8 @@ impl Run {
             arrivals: stream("arrivals"),
             next_arrival_ms: 0.0,
             places: stream("places"),
+            path: Vec::new(),
+            ahead: VecDeque::new(),
             trace: Trace {
                 deliveries_ms: Vec::new(),
                 samples: Vec::new(),
@@ -410,7 +418,18 @@ impl Run {
                 && (!is_user || (position == Position::Path && ms >= WARM_UP_MS))
             {
                 let from = radio.terminal.serving();
-                if radio.terminal.advance(&self.environment, &mut self.places) {
+                let next = is_user.then(|| self.ahead.pop_front()).flatten();
+                let is_handed_over = match next {
+                    Some(next) => {
+                        radio.terminal = next;
+                        radio.terminal.serving() != from
+                    }
+                    None => radio.terminal.advance(&self.environment, &mut self.places),
+                };
+                if is_user {
+                    self.path.push(radio.terminal.clone());
+                }
+                if is_handed_over {
                     self.population.hand_over(now, place, from, delivered);
                     self.trace.handovers += u32::from(is_user);
                 }
@@ -522,6 +541,22 @@ mod tests {
         let packets: u32 = trace.samples.iter().map(|sample| sample.packets).sum();
         assert_eq!(packets as usize, trace.deliveries_ms.len());
         assert!(trace.deliveries_ms.is_sorted() && trace.deliveries_ms.last() <= Some(&2000));
+    }
+
+    #[test]
+    fn delays_are_those_of_the_path_of_the_capacity() {
+        let mut config = config(Position::Path, 4_000_000, 5);
+        config.deployment.speed_mps = 250.0 / 3.6;
+        let mut full = Run::new(&config, Traffic::Full);
+        assert!(full.run(&config, &|| false));
+        let mut small = Run::new(&config, Traffic::Small);
+        small.ahead = full.path.clone().into();
+        assert!(small.run(&config, &|| false));
+        let path = |run: &Run| -> Vec<_> {
+            run.trace.samples.iter().map(|sample| (sample.cell, sample.position)).collect()
+        };
+        assert_eq!(path(&full), path(&small));
+        assert!(full.trace.handovers > 0 && full.trace.handovers == small.trace.handovers);
     }
 
     #[test]

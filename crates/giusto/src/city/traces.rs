@@ -216,15 +216,15 @@ these files for anything, without asking and without naming the source.
 
 `DIRECTION-SPEED-LOAD-POSITION`. The load is that of each cell by other users: Poisson arrivals of users with one object of 0.5 MB
 (FTP model 1 of TR 36.814), who move with the same speed. Positions: `centre`, `middle` and `edge` are the 95th, 50th and 5th
-percentile of the wideband SINR at full load; the user stays there, and its fast fading is that of the speed. `path` begins at the
-median and moves straight on.
+percentile of the wideband SINR of the downlink at full load, also of traces `up`; the user stays there, and its fast fading is that of
+the speed. `path` begins at the median and moves straight on.
 
 ## Files
 
 - `.mahimahi`: milliseconds at which {OPPORTUNITY_BYTES} B of the user's full buffer arrive, as `mm-link` reads them.
-- `.csv`: a row for each 0.1 s. `time_s`: its end. `capacity_bps`: what arrived of the full buffer. `sinr_db`: SINR, mean over the
+- `.csv`: a row for each 0.1 s. `time_s`: its start. `capacity_bps`: what arrived of the full buffer. `sinr_db`: SINR, mean over the
   milliseconds. `delay_ms`, `max_delay_ms`: mean and maximum of the radio delay of packets of 100 B, one in 10 ms, in a second run of the
-  same user without the full buffer; empty where none arrived. `cell`, `x_m`, `y_m`: serving cell and place.
+  same user on the same path without the full buffer; empty where none arrived. `cell`, `x_m`, `y_m`: serving cell and place.
 
 ## Traces
 
@@ -323,7 +323,7 @@ impl MadeTrace {
     /// Capacity and delay as CSV.
     pub fn csv(&self) -> String {
         let mut lines = vec!["time_s,capacity_bps,sinr_db,delay_ms,max_delay_ms,cell,x_m,y_m".to_owned()];
-        for (number, sample) in (1_u32..).zip(&self.trace.samples) {
+        for (number, sample) in (0_u32..).zip(&self.trace.samples) {
             let time_s = f64::from(number) * SAMPLE.as_seconds();
             let delay = sample.delay_ms().map_or_else(String::new, |ms| format!("{ms:.1}"));
             let max = sample.delay_ms().map_or_else(String::new, |_| sample.small.2.to_string());
@@ -349,5 +349,38 @@ impl MadeTrace {
             WholeFile::commit(file)?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::scenario::trace::{self, Recorded};
+
+    #[test]
+    fn a_link_plays_a_csv_from_its_first_sample_on() {
+        let second = TimeDelta::from_seconds(1);
+        let set = TraceSet::combined(
+            1,
+            second,
+            &[Direction::Downlink],
+            &[3.0],
+            &[DataRate::ZERO],
+            &[Position::Middle],
+        );
+        let made = set.make_unless(set.traces[0], &|| false).unwrap().unwrap();
+        let csv = made.csv();
+        assert!(csv.lines().nth(1).unwrap().starts_with("0.0,"), "{csv}");
+        let Ok(Recorded::Rates(steps)) = trace::recorded(Path::new("own.csv"), &csv, trace::Direction::Down)
+        else {
+            panic!("{csv}")
+        };
+        let samples = (0..).zip(&made.trace.samples);
+        let expected = samples.map(|(number, sample)| {
+            (giusto_units::Timestamp::ZERO + SAMPLE * number, DataRate::from_bps(sample.capacity_bps()))
+        });
+        assert_eq!(steps, expected.collect::<Vec<_>>());
     }
 }
