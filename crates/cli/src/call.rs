@@ -199,12 +199,12 @@ fn call(
     let stopped = || stop.load(Ordering::Relaxed);
     let records = caller.run(args.calls.into(), (trace, &mut ()), stopped, |live| complain(&live_line(live)));
     let records = records.map_err(usage);
-    if let Some(log) = log.filter(|_| !is_misuse(&records)) {
-        log.finish()?;
-    }
+    let logged = log.filter(|_| !is_misuse(&records)).map(|log| log.finish()).transpose();
     let records = records?;
     LivePage::keep_result(page, live_result(&records));
-    finish(&args.end, true, &records)
+    let status = finish(&args.end, true, &records)?;
+    logged?;
+    Ok(status)
 }
 
 /// The final result as the page shows it: the first call.
@@ -236,7 +236,7 @@ fn listen(
     complain(&format!("listening on {} (UDP, calls{sealed}); {end}", listener.address()));
     let mut records: Vec<CallRecord> = Vec::new();
     let (mut printed, mut doubtful) = (Ok(()), false);
-    listener
+    let served = listener
         .run(
             args.once,
             (trace, &mut ()),
@@ -287,25 +287,34 @@ fn listen(
                 if printed.is_err() { Verdict::Stop } else { Verdict::Continue }
             },
         )
-        .map_err(usage)?;
-    LivePage::keep_result(page, live_result(&records));
-    printed?;
-    if args.once || args.end.json {
+        .map_err(usage);
+    if records.is_empty() {
+        served?;
         return finish(&args.end, args.once, &records);
     }
-    write_files(&args.end, &records)?;
-    Ok(console::status(doubtful))
+    LivePage::keep_result(page, live_result(&records));
+    printed?;
+    let status = if args.once || args.end.json {
+        finish(&args.end, args.once, &records)?
+    } else {
+        write_files(&args.end, &records)?;
+        console::status(doubtful)
+    };
+    served?;
+    Ok(status)
 }
 
 /// Prints and writes the records of calls that have ended; `one`: a single one is no list.
 fn finish(args: &EndArgs, one: bool, records: &[CallRecord]) -> anyhow::Result<ExitCode> {
-    write_files(args, records)?;
+    // A full disk does not cost what was measured.
+    let written = write_files(args, records);
     let bare: Vec<CallRecord> = records.iter().map(without_timeline).collect();
     match bare.as_slice() {
         [record] if args.json && one => print_json(record)?,
         all if args.json => print_json(&json!({ "runs": all }))?,
         all => all.iter().try_for_each(|record| print_record(record, args.tables))?,
     }
+    written?;
     if let Some(error) = records.iter().find_map(|record| record.call.error.as_ref()) {
         anyhow::bail!("{error}");
     }

@@ -1,7 +1,7 @@
 //! `giusto compare`: one scenario under several congestion controllers.
 
 use std::{
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::ExitCode,
     sync::atomic::{AtomicBool, Ordering},
 };
@@ -13,7 +13,7 @@ use crate::{
     args::whole,
     command_line,
     console::{self, Progress, TableArgs, print_json, print_text},
-    live_page::LivePageArgs,
+    live_page::{LivePage, LivePageArgs},
     sim::make_folder,
     usage::{UsageError, misuse},
 };
@@ -112,25 +112,25 @@ pub(crate) fn run(args: &CompareArgs, stop: &AtomicBool) -> anyhow::Result<ExitC
     let outcome = side_by_side(&contenders, seed, options, args.live, stop, &progress);
     progress.clear();
     let mut comparison = outcome?;
-    let mut files = Files::default();
-    if let Some(folder) = &args.out {
-        files.add_result(folder, &comparison)?;
-        files.add_report(folder, &html::comparison(&comparison, command_line()))?;
-    }
-    let mut written = files.commit()?;
-    if let Some((page, folder)) = live_page.zip(args.out.as_deref()) {
-        written.push(page.write(folder)?);
-    }
+    // A full disk does not cost what was measured.
+    let written = args.out.as_ref().map(|folder| write(folder, &comparison, live_page)).transpose();
     comparison.runs.iter_mut().for_each(|run| run.result.timeline = None);
     if args.json {
         print_json(&comparison)?;
     } else {
         print_text(&text(&comparison, args.tables.width()))?;
     }
-    for path in &written {
-        progress.wrote(path);
-    }
+    written?.into_iter().flatten().for_each(|path| progress.wrote(&path));
     Ok(console::status(comparison.runs.iter().any(|run| !run.doubts().is_empty())))
+}
+
+fn write(folder: &Path, comparison: &Comparison, page: Option<LivePage>) -> anyhow::Result<Vec<PathBuf>> {
+    let mut files = Files::default();
+    files.add_result(folder, comparison)?;
+    files.add_report(folder, &html::comparison(comparison, command_line()))?;
+    let mut written = files.commit()?;
+    written.extend(page.map(|page| page.write(folder)).transpose()?);
+    Ok(written)
 }
 
 /// Runs the contenders, as many at a time as there are processors: in simulation and, if `live`, then in real time.

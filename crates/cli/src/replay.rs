@@ -92,22 +92,21 @@ pub(crate) fn run(args: &ReplayArgs, stop: &AtomicBool) -> anyhow::Result<ExitCo
         }
     });
     let mut replayed = replayed?;
-    let mut written = Vec::new();
-    if let Some(trace) = trace {
-        written.push(trace.finish()?);
-    }
-    if let Some(out) = &args.out {
-        html::replay(&replayed, command_line()).write(out)?;
-        written.push(out.clone());
-    }
+    // One that fails costs the others nothing.
+    let traced = trace.map(Trace::finish).transpose();
+    let reported =
+        args.out.as_ref().map(|out| html::replay(&replayed, command_line()).write(out).map(|()| out.clone()));
+    let written = [traced, reported.transpose()];
     if args.json {
         replayed.timeline = None;
         print_json(&replayed)?;
     } else {
         print_text(&text(&replayed, args.tables.width()))?;
     }
-    for path in &written {
-        console::complain(&format!("wrote {}", path.display()));
+    for path in written {
+        if let Some(path) = path? {
+            console::complain(&format!("wrote {}", path.display()));
+        }
     }
     let differs = replayed.controllers.iter().any(|controller| controller.identical == Some(false));
     Ok(if differs { ExitCode::FAILURE } else { ExitCode::SUCCESS })

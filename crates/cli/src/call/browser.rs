@@ -175,19 +175,17 @@ pub(super) fn run(args: &BrowserArgs, stop: &AtomicBool) -> anyhow::Result<ExitC
         }
         error => anyhow::Error::from(error),
     });
-    if let Some(log) = log.filter(|_| !is_misuse(&outcome)) {
-        log.finish()?;
-    }
+    let logged = log.filter(|_| !is_misuse(&outcome)).map(|log| log.finish()).transpose();
     let record = outcome?;
-    if let Some(out) = &args.end.out {
-        write_report(out, &record)?;
-    }
+    let written = args.end.out.as_ref().map(|out| write_report(out, &record)).transpose();
     if args.end.json {
         print_json(&BrowserRecord { record: without_timeline(&record.record), ..record.clone() })?;
     } else {
         print_record(&record.record, args.end.tables)?;
         print_text(&lines(&record).join("\n"))?;
     }
+    logged?;
+    written?;
     if let Some(error) = &record.record.call.error {
         anyhow::bail!("{error}");
     }

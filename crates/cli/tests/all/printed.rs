@@ -12,7 +12,9 @@ use std::{
 
 use crate::{
     common::{
-        Folder, assert_measured, giusto, intervals_and_results, json, process::signal, run, skip, text, total,
+        Folder, assert_measured, finished, giusto, intervals_and_results, json,
+        process::{Listener, signal},
+        run, skip, text, total,
     },
     habits::Receiver,
 };
@@ -148,6 +150,48 @@ fn a_full_standard_output_costs_no_file() {
         assert!(text(&output.stderr).contains("standard output cannot be written"), "{args:?}");
         assert!(folder.path(file).exists(), "{args:?}");
     }
+}
+
+/// Where files end at 4 kB a run in real time still prints its result, which cannot be had again.
+#[test]
+fn a_full_disk_costs_no_result() {
+    let folder = Folder::with(
+        r#"duration = "2 s"
+        link = [{ id = "wire", from = "a", to = "b", rate = "1 Mbit/s", delay = "20 ms", reverse = {} }]
+        flow = [{ id = "call", kind = "media", from = "a", to = "b" }]"#,
+    );
+    let log = folder.run(&["sim", "s.toml", "--session-log", "log.jsonl"]);
+    assert_eq!(log.status.code(), Some(0), "{}", text(&log.stderr));
+    let listener = Listener::of(&["call", "--listen", "127.0.0.1:0"]);
+    let limited = |args: &str| {
+        let args = args.replace("TO", &listener.to());
+        let script = "trap '' XFSZ; ulimit -f 8; exec \"$@\"";
+        let mut shell = Command::new("sh");
+        shell.args(["-c", script, "sh", env!("CARGO_BIN_EXE_giusto")]).args(args.split(' '));
+        let output = shell.current_dir(folder.0.path()).output().unwrap();
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{args}: {said}");
+        assert!(said.contains("choose another place"), "{args}: {said}");
+        (json(&output), said)
+    };
+    for args in [
+        "call TO -t 2 --json --out c.html",
+        "call TO -t 2 --json --session-log c.jsonl",
+        "call TO -t 2 --json --trace c.csv",
+    ] {
+        let (record, _) = limited(args);
+        assert!(record["flows"][0]["sent_packets"].as_u64() > Some(20), "{args}: {record}");
+    }
+    let (compared, _) = limited("compare s.toml --live --controller fixed --json --out compared");
+    assert_eq!(compared["runs"].as_array().unwrap().len(), 2, "{compared}");
+    for args in ["replay log.jsonl --json --out r.html", "replay log.jsonl --json --trace r.csv"] {
+        assert!(limited(args).0["sent_packets"].as_u64() > Some(20), "{args}");
+    }
+    // The end that listens.
+    let full = Listener::call(&["--out", "/dev/full"]);
+    finished(&run(&["call", &full.to(), "-t", "1", "--json"]));
+    let (record, status) = full.result();
+    assert!(status == 1 && record["flows"][0]["received_packets"].as_u64() > Some(20), "{record}");
 }
 
 #[test]

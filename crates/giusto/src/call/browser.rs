@@ -53,7 +53,7 @@ use super::{
 use crate::{
     record::{Distribution, FlowRecord, RunRecord},
     replay::{Lacks, SessionInfo, SessionLog},
-    trace::{TraceFile, TraceFileError},
+    trace::TraceFile,
 };
 
 /// How long a call without an announced end is recorded over time, and how finely.
@@ -131,9 +131,6 @@ pub enum BrowserRunError {
     /// The system gave no random numbers.
     #[error("cannot read random numbers from the system: {0}")]
     Random(#[from] rand::rngs::SysError),
-    /// The trace could not be written.
-    #[error(transparent)]
-    Trace(#[from] TraceFileError),
 }
 
 /// What happens before and during a call to a browser.
@@ -268,7 +265,7 @@ pub fn run(
     if let Some(video) = &plan.video {
         video.stop();
     }
-    witness.finish(result?)
+    Ok(witness.finish(result?))
 }
 
 /// Records a call as it happens.
@@ -544,7 +541,7 @@ impl<F: FnMut(BrowserEvent)> Witness<F> {
         });
     }
 
-    fn finish(self, result: CallResult) -> Result<BrowserRecord, BrowserRunError> {
+    fn finish(self, result: CallResult) -> BrowserRecord {
         let lasted = TimeDelta::from_seconds_f64(result.duration_s);
         let (mut heard, mut saved, mut delays) = (None, None, Vec::new());
         let (mut run, trace) = match self.call {
@@ -568,9 +565,7 @@ impl<F: FnMut(BrowserEvent)> Witness<F> {
                 complete_incoming(flow, &result);
             }
         }
-        if let Some(trace) = trace {
-            trace.finish()?;
-        }
+        let untraced = trace.and_then(|trace| trace.finish().err()).map(|error| error.to_string());
         let CallResult {
             browser,
             counters,
@@ -586,7 +581,7 @@ impl<F: FnMut(BrowserEvent)> Witness<F> {
             far_end: browser_address.map_or_else(String::new, |address| address.to_string()),
             error: match &self.encoder_error {
                 Some(error) => Some(error.to_string()),
-                None => (!result.connected || is_error(&result.end)).then(|| result.end.clone()),
+                None => (!result.connected || is_error(&result.end)).then(|| result.end.clone()).or(untraced),
             },
             video: self.video.filter(|_| result.connected).map(|video| video.figures(lasted)),
             voice: self.voice.filter(|_| result.connected).map(|voice| voice.figures(lasted)),
@@ -622,6 +617,6 @@ impl<F: FnMut(BrowserEvent)> Witness<F> {
         let own = samples.into();
         let heard_by_browser = heard_by(&browser);
         let record = CallRecord { run, call };
-        Ok(BrowserRecord { record, browser, connection, own, overhead, heard_by_browser, incoming })
+        BrowserRecord { record, browser, connection, own, overhead, heard_by_browser, incoming }
     }
 }

@@ -84,7 +84,7 @@ pub struct CallFigures {
     pub role: String,
     /// The address of the far end at the end of the call.
     pub far_end: String,
-    /// Why the call ended; `None` if it ended in good order.
+    /// Why the call ended, or why it has no trace; `None` if it ended in good order.
     pub error: Option<String>,
     /// Why figures of the far end are unknown, null in JSON; `None` if it has reported them.
     #[serde(default, skip_serializing_if = "Option::is_none")]

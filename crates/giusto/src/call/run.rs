@@ -283,7 +283,7 @@ impl Caller {
         if let Some(error) = failed {
             return Err(video_error.map_or(error, CallRunError::Video));
         }
-        records(outcomes.into_values(), video_error.as_ref())
+        Ok(records(outcomes.into_values(), video_error.as_ref()))
     }
 }
 
@@ -320,19 +320,13 @@ fn finish_all(now: Timestamp, calls: &mut Calls<CallSide>) {
 }
 
 /// The records of calls that have ended, and their traces. An encoder that failed is why they ended.
-fn records(
-    outcomes: impl Iterator<Item = Outcome>,
-    video_error: Option<&EncoderError>,
-) -> Result<Vec<CallRecord>, CallRunError> {
-    let mut records = Vec::new();
-    for Outcome { mut record, trace } in outcomes {
-        if let Some(trace) = trace {
-            trace.finish()?;
-        }
-        record.call.error = video_error.map(ToString::to_string).or(record.call.error);
-        records.push(record);
-    }
-    Ok(records)
+fn records(outcomes: impl Iterator<Item = Outcome>, video_error: Option<&EncoderError>) -> Vec<CallRecord> {
+    let record = |Outcome { mut record, trace }: Outcome| {
+        let untraced = trace.and_then(|trace| trace.finish().err()).map(|error| error.to_string());
+        record.call.error = video_error.map(ToString::to_string).or(record.call.error).or(untraced);
+        record
+    };
+    outcomes.map(record).collect()
 }
 
 /// What a listener reports.
