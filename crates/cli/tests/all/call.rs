@@ -381,6 +381,12 @@ fn an_interrupted_comparison_keeps_what_was_measured() {
     // On a busy machine the call may not have begun.
     let live = compared["runs"].as_array().unwrap().iter().find(|run| run["live"] == true);
     if let Some(live) = live {
+        let parity = &compared["parity"][0];
+        assert!(parity["not_judged"].as_str().unwrap().starts_with("the call ended after "), "{parity}");
+        assert_eq!(
+            [&parity["within_tolerance"], &parity["received_rate_difference_ratio"]],
+            [&Value::Null; 2]
+        );
         assert!((0.1..11.0).contains(&number(&live["duration_s"])), "{live}");
         assert_eq!(live["interrupted"], true);
     }

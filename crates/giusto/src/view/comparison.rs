@@ -166,8 +166,8 @@ pub fn parity_columns() -> Vec<Column<Parity>> {
         }),
         Column::number("differ-\nence", 1, |row| or_unknown(row.frame_delay_mean_difference_ms, signed)),
         Column::words("within\ntolerance", 0, |row| {
-            let within = if row.within_tolerance { "yes" } else { "no" };
-            if row.doubts.is_empty() { within.to_owned() } else { format!("{within}, doubtful") }
+            let doubtful = if row.doubts.is_empty() { "" } else { ", doubtful" };
+            row.verdict() + doubtful
         }),
     ]
 }

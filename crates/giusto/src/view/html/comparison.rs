@@ -157,7 +157,8 @@ pub(super) fn parity_finding(parity: &[Parity]) -> Option<String> {
     let rate = most(|row| row.received_rate_difference_ratio)?;
     let queue = most(|row| row.queue_delay_p95_difference_ms)
         .map_or_else(String::new, |queue| format!(", queueing delays (p95) by at most {}", ms(queue)));
-    let within = parity.iter().filter(|row| row.within_tolerance).count();
+    let judged = parity.iter().filter(|row| row.within_tolerance.is_some()).count() as u64;
+    let within = parity.iter().filter(|row| row.within_tolerance == Some(true)).count();
     let doubtful = parity.iter().filter(|row| !row.doubts.is_empty()).count() as u64;
     let doubtful = match doubtful {
         0 => String::new(),
@@ -168,7 +169,7 @@ pub(super) fn parity_finding(parity: &[Parity]) -> Option<String> {
     };
     Some(format!(
         "{doubtful}Simulation and real time agree for {within} of {}: received rates differ by at most {}{queue}.",
-        plural(parity.len() as u64, "controller", "controllers"),
+        plural(judged, "controller", "controllers"),
         percent(rate),
     ))
 }
