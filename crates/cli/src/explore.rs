@@ -14,6 +14,7 @@ use std::{
 use clap::Args;
 use giusto::{
     explore::{self, Explorer, Question, Side},
+    run::comparison,
     scenario::{Document, Setting},
     view::html,
     whole_file::{self, Content},
@@ -90,12 +91,18 @@ pub(crate) fn run(args: &ExploreArgs, stop: &Arc<AtomicBool>) -> anyhow::Result<
     if document.as_ref().is_some_and(Document::is_city) {
         misuse!("a city is no network of links: run it by `giusto sim`, in Python by `giusto.city`");
     }
-    let settings = args.set.iter().map(|setting| (setting.path.clone(), setting.value.clone()));
-    let side = Side { scenario: None, settings: settings.collect() };
+    if let Some(out) = &args.out {
+        console::check_file("--out", out, Content::REPORT)?;
+    }
+    let side = document.as_ref().map(|document| Side::of(document, &args.set)).unwrap_or_default();
     let question = Question { sides: vec![side], controllers: args.controller.clone(), seeds: args.seeds };
     let explorer = Arc::new(Explorer::new(document.map(Document::keeping_traces)));
-    if args.file.is_some() {
+    if let Some(document) = explorer.file() {
         explorer.ask(&question).map_err(|error| UsageError::new(error.problems().join("\nerror: ")))?;
+        // Of a scenario without media, which a page could replace by one with media.
+        if let Ok(controllers) = args.controller.join(",").parse() {
+            comparison::contenders(document, &args.set, &controllers, None).map_err(UsageError::from)?;
+        }
     }
     let start = args.file.is_some().then_some(&question);
     let page = html::Exploration::new(explorer.title(), start, &explore::entries(), explore::MAX_SEEDS);

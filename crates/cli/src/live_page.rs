@@ -54,9 +54,8 @@ impl LivePageArgs {
             return Ok(None);
         }
         let engine = Engine::find(self.engine.as_deref(), "--live-page")?;
-        let given = settings.iter().map(|setting| (setting.path.clone(), setting.value.clone()));
-        let seed = seed.map(|seed| ("seed".to_owned(), seed.to_string()));
-        let side = Side { scenario: None, settings: given.chain(seed).collect() };
+        let mut side = Side::of(&document, settings);
+        side.settings.extend(seed.map(|seed| ("seed".to_owned(), seed.to_string())));
         let question = Question { sides: vec![side], controllers, seeds: 1 };
         let explorer = Explorer::new(Some(document.keeping_traces()));
         explorer.ask(&question).map_err(|error| {

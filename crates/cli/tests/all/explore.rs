@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::common::{Folder, browser::Browser, chromium::Chromium, giusto, text};
+use crate::common::{Folder, browser::Browser, chromium::Chromium, get, giusto, text};
 use serde_json::Value;
 
 pub(crate) const CALL: &str = r#"
@@ -195,6 +195,13 @@ fn a_reader_turns_a_value_draws_a_rate_and_runs_what_was_saved() {
     browser.open(link.as_str().unwrap());
     browser.wait(SETTLED);
     assert_eq!(browser.evaluate(&value("link.wire.rate")), steps);
+
+    // One that cannot run says so, and not that its run is on its way.
+    browser.open("about:blank");
+    browser
+        .open(&format!("{}#q={{%22sides%22:[{{%22settings%22:[[%22wire.rate%22,%22fast%22]]}}]}}", page.1));
+    browser.wait("document.querySelector('.problems p') !== null");
+    assert_eq!(browser.evaluate("document.querySelector('.headline').textContent"), "Nothing has run yet.");
 }
 
 #[test]
@@ -205,6 +212,8 @@ fn controllers_seeds_and_a_second_scenario_stand_side_by_side() {
     let page = Serving::start(&[&file, "--controller", "gcc:remb,scream:v2", "--seeds", "3"]);
     browser.open(&page.1);
     browser.wait(SETTLED);
+    // As many as --seeds takes.
+    assert_eq!(browser.evaluate("document.querySelector('#seeds').max"), "50");
     let lines = "[...document.querySelectorAll('.cursor tbody th')].map((own) => own.textContent)";
     assert_eq!(browser.evaluate(lines), serde_json::json!(["gcc:remb", "scream:v2"]));
     let bands = "[...entries.values()].some(({ model }) => model.series.some(({ kind }) => kind === 'band'))";
@@ -229,6 +238,11 @@ fn controllers_seeds_and_a_second_scenario_stand_side_by_side() {
 fn what_is_wrong_is_answered_with_the_problem() {
     let folder = Folder::with(CALL);
     let file = folder.path("s.toml").display().to_string();
+    // The page knows whole paths: it can take back what a flag has set by a short one.
+    let page = Serving::start(&[&file, "--set", "wire.rate=3M"]);
+    let (host, token) = page.1.strip_prefix("http://").unwrap().split_once('/').unwrap();
+    let html = get(host, &format!("/{token}"));
+    assert!(html.contains(r#"[["link.wire.rate","3M"]]"#), "{html:.900}");
     let page = Serving::start(&[&file]);
     let (status, body) = page.post("run", r#"{"sides": [{"settings": [["wire.rate", "fast"]]}]}"#);
     let line: Value =

@@ -166,6 +166,8 @@ const ALWAYS: &str = r#"
     reproduce scream-lte --quick --resume none => error: --resume none: cannot be read (No such file or directory (os error 2)): check the name
     explore --no-open s.toml --set wire.rate=fast => rate: "fast"
     explore --no-open s.toml --controller magic => magic
+    explore --no-open s.toml --controller tempo => no flow has a controller that can be chosen
+    explore s.toml --out missing/x.html => error: --out missing/x.html
     explore --no-open s.toml --seeds 51 => from 1 to 50
     explore --port BUSY --no-open => Address already in use
     link s.toml => COMMAND

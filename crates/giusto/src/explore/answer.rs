@@ -75,6 +75,13 @@ pub struct Side {
 }
 
 impl Side {
+    /// The file of the explorer, `document`, with `settings`. Their paths become those of the [controls](Explorer::controls), which name
+    /// the list: `link.wire.rate`, not `wire.rate`.
+    pub fn of(document: &Document, settings: &[Setting]) -> Self {
+        let whole = |setting: &Setting| (document.whole_path(&setting.path).join("."), setting.value.clone());
+        Self { scenario: None, settings: settings.iter().map(whole).collect() }
+    }
+
     /// The settings. They may name no file: whoever has the address of a page could read it by the messages about it.
     fn settings(&self) -> Result<Vec<Setting>, ExploreError> {
         let setting = |(path, value): &(String, String)| {

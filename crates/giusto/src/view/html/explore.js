@@ -141,7 +141,10 @@ const receive = (own, update) => {
 
 const problems = (texts) => {
   parts.problems.replaceChildren(...texts.map((text) => make("p", {}, text)));
-  if (texts.length) parts.status.textContent = "The pictures are those of the last run.";
+  if (!texts.length) return;
+  parts.status.textContent = drawnSections.length ? "The pictures are those of the last run." : "";
+  if (drawnSections.length || document.body.classList.contains("choosing")) return;
+  document.querySelector(".headline").textContent = shownHeadline = "Nothing has run yet.";
 };
 
 /* Pictures */
@@ -331,7 +334,7 @@ const showCompare = () => {
     return make("label", {}, box, make("span", {}, ...breakable(name)));
   });
   const chosen = state.controllers.length;
-  const seeds = make("input", { type: "range", min: 1, max: Math.min(20, about.max_seeds), id: "seeds", "data-name": "seeds" });
+  const seeds = make("input", { type: "range", min: 1, max: about.max_seeds, id: "seeds", "data-name": "seeds" });
   const count = make("output", { for: "seeds" }, String(state.seeds || 1));
   seeds.value = state.seeds || 1;
   seeds.addEventListener("input", () => { count.textContent = seeds.value; });
@@ -588,7 +591,7 @@ const leaveGallery = () => {
 // Shows a state: a lesson where it is the start of one or positions of its knobs, or else the page with all controls.
 const show = (next) => {
   const [own] = next.sides, entry = lessons.find(({ name }) => name === own.scenario);
-  if (entry && next.sides.length === 1 && !next.controllers.length && (next.seeds || 1) === 1 && !next.free && learning.fits(entry, own.settings)) {
+  if (entry && next.sides.length === 1 && !next.controllers.length && (next.seeds || 1) === 1 && learning.fits(entry, own.settings)) {
     openLesson(entry, own.settings);
     return;
   }
