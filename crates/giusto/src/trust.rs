@@ -13,6 +13,8 @@
 
 use giusto_units::TimeDelta;
 
+use crate::text::format::plural;
+
 /// The shortest bound: the default burst bound of the pacer. Less is sent in a burst that the pacer is allowed to send.
 const SHORTEST: TimeDelta = TimeDelta::from_millis(1);
 
@@ -46,13 +48,24 @@ impl Late {
     pub(crate) fn tail_beyond(self, what: &str, bound: TimeDelta) -> Option<String> {
         (self.p99 > bound).then(|| in_words("1 %", what, [self.p99, bound]))
     }
+
+    /// The same of so few packets that the 99th percentile is that of the latest one.
+    pub(crate) fn latest_beyond(self, packets: u64, bound: TimeDelta) -> Option<String> {
+        let [late, most] = [self.p99, bound].map(time);
+        let of = plural(packets, "packet", "packets");
+        (self.p99 > bound).then(|| format!("of {of} the latest was {late} late, where {most} is allowed"))
+    }
+}
+
+fn time(time: TimeDelta) -> String {
+    match time.as_millis() {
+        ms if ms < 1.0 => format!("{:.0} µs", time.as_micros()),
+        ms => format!("{ms:.1} ms"),
+    }
 }
 
 fn in_words(share: &str, what: &str, times: [TimeDelta; 2]) -> String {
-    let [late, bound] = times.map(|time| match time.as_millis() {
-        ms if ms < 1.0 => format!("{:.0} µs", time.as_micros()),
-        ms => format!("{ms:.1} ms"),
-    });
+    let [late, bound] = times.map(time);
     format!("{share} of the {what} were at least {late} late, where {bound} is allowed")
 }
 
@@ -88,6 +101,9 @@ mod tests {
     fn a_late_median_is_doubted_at_any_interval() {
         assert_eq!(late(4_999, 5_000).beyond("packets", LONGEST), None);
         assert_eq!(late(5_000, 5_000).tail_beyond("packets", LONGEST), None);
+        assert_eq!(late(0, 500).latest_beyond(6, TimeDelta::from_micros(500)), None);
+        let latest = late(0, 791).latest_beyond(6, TimeDelta::from_micros(500)).unwrap();
+        assert_eq!(latest, "of 6 packets the latest was 791 µs late, where 500 µs is allowed");
         let doubt = late(5_000, 5_000).beyond("packets", LONGEST).unwrap();
         assert_eq!(doubt, "half of the packets were at least 5.0 ms late, where 5.0 ms is allowed");
     }

@@ -294,6 +294,9 @@ impl<'p, 'a, T: Copy> World<'p, 'a, T> {
     }
 }
 
+/// Of fewer packets the 99th percentile is the maximum.
+const FEWEST: u64 = 100;
+
 fn lateness_us(lateness: &ErrorHistogram) -> Option<Lateness> {
     let quantile = |quantile| lateness.quantile(quantile).map(TimeDelta::as_micros);
     Some(Lateness {
@@ -308,8 +311,12 @@ fn lateness_us(lateness: &ErrorHistogram) -> Option<Lateness> {
 fn doubts(run: &RealTimeRecord, has_flags: bool) -> Vec<String> {
     let flags = if has_flags { ", use --realtime, or raise --max-lateness" } else { "" };
     let late = run.lateness_us.and_then(|late| Late::from_micros(Some(late.p50), Some(late.p99)));
+    let bound = TimeDelta::from_seconds_f64(run.max_lateness_us / 1e6);
     let late = late
-        .and_then(|late| late.tail_beyond("packets", TimeDelta::from_seconds_f64(run.max_lateness_us / 1e6)))
+        .and_then(|late| match run.sent_packets {
+            few @ ..FEWEST => late.latest_beyond(few, bound),
+            _ => late.tail_beyond("packets", bound),
+        })
         .map(|late| format!("this machine was overloaded: {late}: let it do less{flags}"));
     let counted = |count: u64, text: &str| (count > 0).then(|| format!("{count} packets {text}"));
     let dropped = counted(

@@ -315,6 +315,11 @@ mod tests {
                      change = [{ at = "5 s", link = "wire", rate = "2 Mbit/s" }]"#;
         assert_eq!(plan(one, &Ends::default()), Ok(vec![vec![LinkId(0)], vec![LinkId(1)]]));
         assert_eq!(plan(one, &ends("b", "a")), Ok(vec![vec![LinkId(1)], vec![LinkId(0)]]));
+        // Nobody judges what the file expects of a longer simulation.
+        let expected = format!(
+            "duration = \"6 s\"\n{one}\nexpect = [{{ link = \"wire\", metric = \"utilisation\", min = 0.5, from = \"8 s\" }}]"
+        );
+        assert!(plan(&expected, &Ends::default()).is_ok());
         let two = r#"link = [{ id = "up", from = "a", to = "b" }, { id = "down", from = "b", to = "c" }]"#;
         let error = plan(two, &Ends::default()).unwrap_err().to_string();
         assert!(error.ends_with("name them, such as --from a --to c, or add a flow"), "{error}");

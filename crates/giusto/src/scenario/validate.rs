@@ -39,7 +39,7 @@ pub(super) fn scenario(
 
 /// Everything that is wrong with `scenario`.
 ///
-/// Routes are checked only where all links and flows are valid, and expectations only where everything else is.
+/// Routes are checked only where all links and flows are valid, and expectations only where everything else is, of a simulation.
 fn findings(scenario: &Scenario, purpose: Purpose) -> Vec<Finding> {
     let Scenario { name, duration, warmup, links, flows, .. } = scenario;
     let (lasts, needs_no_flow) = (*duration > TimeDelta::ZERO, purpose == Purpose::Links);
@@ -70,7 +70,8 @@ fn findings(scenario: &Scenario, purpose: Purpose) -> Vec<Finding> {
     if found.is_empty() {
         routes(scenario, &mut found);
     }
-    if found.is_empty() {
+    // Links in real time judge none.
+    if found.is_empty() && purpose == Purpose::Simulation {
         for (index, expectation) in scenario.expectations.iter().enumerate() {
             let checks = [expectation::validate(scenario, expectation)];
             let of = |(key, text)| (At::new("expect", index, key), format!("expect of {text}"));
