@@ -52,6 +52,8 @@ enum Ending {
     Missing,
     /// Within this line.
     CutWithin(u64),
+    /// Before this line, by another one.
+    Before(u64),
 }
 
 impl ReadError {
@@ -130,6 +132,9 @@ impl LogReader {
             Ending::Open => None,
             Ending::Ended(why) => (why != "session ended").then(|| why.clone()),
             Ending::Missing => Some("the log has no last line: the recording program was stopped".to_owned()),
+            Ending::Before(line) => Some(format!(
+                "the log ends before line {line}, and what follows was left out: replay each session from a file of its own"
+            )),
             Ending::CutWithin(line) => Some(format!(
                 "line {line} is cut, and was left out: the recording program was stopped, or this is a part of the file"
             )),
@@ -159,7 +164,11 @@ impl LogReader {
             Err(error) => return Err(self.error(format!("the line is damaged: {error}"), &self.cut())),
         };
         if let (_, Item::End(_, why)) = &line {
-            self.end = Ending::Ended(why.clone());
+            let why = why.clone();
+            self.end = match self.next_line() {
+                Ok(false) => Ending::Ended(why),
+                _ => Ending::Before(self.line),
+            };
             return Ok(None);
         }
         self.packets.entry(line).map_err(|problem| self.error(problem, &self.cut()))

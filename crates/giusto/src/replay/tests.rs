@@ -176,6 +176,11 @@ fn a_log_without_an_end_is_read_to_its_last_whole_line() {
     let (_folder, path) = recorded("gcc:libwebrtc");
     let whole = run(&path, &["gcc:libwebrtc"]).unwrap();
     let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, format!("{text}{text}")).unwrap();
+    let twice = run(&path, &["gcc:libwebrtc"]).unwrap();
+    let why = format!("the log ends before line {}", text.lines().count() + 1);
+    assert!(twice.shortened.as_ref().unwrap().starts_with(&why), "{why}: {:?}", twice.shortened);
+    assert_eq!((twice.sent_packets, &whole.shortened), (whole.sent_packets, &None));
     let cut = &text[..text.len() * 2 / 3];
     assert!(!cut.ends_with('\n'), "a part of a line remains");
     fs::write(&path, cut).unwrap();
