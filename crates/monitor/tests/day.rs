@@ -203,6 +203,9 @@ fn a_monitor_that_starts_again_goes_on_where_it_was() {
         let mut store = Store::open(&database, spec.retention).unwrap();
         run(&mut Engine::new(&spec, "a"), &mut store, first.clone());
     }
+    let now = overview(&site(&database), &Reader::open(&database).unwrap(), &Asked::default(), first.end);
+    let page = now.unwrap().to_html();
+    assert!(page.contains("Outage of a → c (echo), a → c (voice), c → a (echo). 3 streams"), "{page:.900}");
     let mut store = Store::open(&database, spec.retention).unwrap();
     // One monitor at a time; who reads may.
     let second_monitor = Store::open(&database, spec.retention);

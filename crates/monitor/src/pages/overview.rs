@@ -1,6 +1,6 @@
 //! The first page: the matrix of the mesh, and a heat map of the last two days.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use giusto::{
     scenario::WatchedStream,
@@ -15,7 +15,7 @@ use crate::{
     engine::show,
     metric::{Metric, Summary},
     sample::SeriesKey,
-    store::{Latest, Reader, Span},
+    store::{EventKind, Latest, Reader, Span},
     utc,
 };
 
@@ -26,6 +26,8 @@ const LABELS: u64 = 6;
 /// Events of this time are shown, in seconds, and at most so many.
 const RECENT_S: u64 = 86_400;
 const MAX_EVENTS: usize = 40;
+/// Outages that the headline names.
+const MAX_NAMED: usize = 3;
 /// More than can go on: an outage and a few bounds of each series.
 const MAX_OPEN: usize = 10_000;
 
@@ -98,21 +100,29 @@ impl View<'_> {
     /// The finding, in one sentence.
     fn headline(&self, reader: &Reader, now: u64) -> Found<String> {
         let open = reader.events(None, now, MAX_OPEN)?;
-        let open = || open.iter().filter(|event| event.until.is_none());
-        let mut crossed: Vec<_> = open()
-            .filter(|event| event.kind == crate::store::EventKind::Bound)
-            .filter_map(|event| event.series)
-            .collect();
-        crossed.retain(|id| self.series.values().any(|own| own == id));
-        crossed.sort_unstable();
-        crossed.dedup();
+        // Each series with an open event of the kind.
+        let having = |kind: EventKind| {
+            let open = open.iter().filter(|event| event.until.is_none() && event.kind == kind);
+            let ids: BTreeSet<i64> = open.filter_map(|event| event.series).collect();
+            self.series.iter().filter(|(_, id)| ids.contains(id)).map(|(key, _)| key).collect::<Vec<_>>()
+        };
+        let crossed = having(EventKind::Bound);
+        let down = having(EventKind::Outage);
+        let names = down.iter().take(MAX_NAMED);
+        let names = names.map(|key| format!("{} ({})", direction(&key.from, &key.to), key.stream));
+        let names = names.collect::<Vec<_>>().join(", ");
+        let outage = match down.len().saturating_sub(MAX_NAMED) {
+            0 if down.is_empty() => String::new(),
+            0 => format!("Outage of {names}. "),
+            more => format!("Outage of {names} and {more} more. "),
+        };
         let known = |latest: &&Latest| latest.figures.of(Metric::Known) == Some(1.0);
         let measured = self.latest.values().filter(known).count() as u64;
         let unknown = self.series.len() as u64 - measured;
         let all = plural(measured, "stream is measured", "streams are measured");
-        let mut text = match crossed.len() as u64 {
-            0 => format!("{all}, all within bounds"),
-            bad => format!("{all}, {bad} out of bounds"),
+        let mut text = match crossed.len() {
+            0 => format!("{outage}{all}, all within bounds"),
+            bad => format!("{outage}{all}, {bad} out of bounds"),
         };
         if unknown > 0 {
             text.extend([", ", &unknown.to_string(), " unknown"]);
