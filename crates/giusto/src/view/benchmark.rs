@@ -238,7 +238,7 @@ pub(super) fn goals(ranked: &[&ControllerSummary]) -> Grid {
         std::iter::once((*name).to_owned()).chain(ranked.iter().map(of)).collect()
     };
     let is_known = |(key, ..): &&GoalRow| ranked.iter().any(|own| own.goals.contains_key(key));
-    Grid::of_rows(heads("", ranked), &GOALS.iter().filter(is_known).map(row).collect::<Vec<_>>())
+    Grid::of_rows(heads("goal", ranked), &GOALS.iter().filter(is_known).map(row).collect::<Vec<_>>())
 }
 
 /// A column of words, and one of numbers for each controller: the first ones are shown at any width.

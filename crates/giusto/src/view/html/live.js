@@ -91,7 +91,7 @@ const note = make("p", { class: "caption" });
 const nowTitle = heading("Values now");
 const nowHead = make("tr", {}), nowBody = make("tbody", {});
 const nowTable = make("table", {}, make("caption", { class: "hidden" }, "Values now"), make("thead", {}, nowHead), nowBody);
-const nowPart = make("section", { class: "sheet now", "aria-labelledby": nowTitle.id }, nowTitle, note, scrollBox(nowTable, "Values now"));
+const nowPart = make("section", { class: "sheet now", "aria-labelledby": nowTitle.id }, nowTitle, note, scrollBox(nowTable, "Table of values now"));
 const plots = make("div", { class: "charts" });
 const decisionTitle = heading("Decisions");
 const decisionHead = ["time", "stream", "target", "cause"].map((name) => make("th", { scope: "col" }, name));
@@ -100,7 +100,7 @@ const decisionTable = make(
   "table", {}, make("caption", { class: "hidden" }, "Decisions of congestion controllers, the latest first"),
   make("thead", {}, make("tr", {}, ...decisionHead)), decisionBody,
 );
-const decisionBox = scrollBox(decisionTable, "Decisions");
+const decisionBox = scrollBox(decisionTable, "Table of decisions");
 decisionBox.firstChild.classList.add("tall");
 const decisionPart = make(
   "section", { class: "sheet", "aria-labelledby": decisionTitle.id, hidden: true }, decisionTitle,

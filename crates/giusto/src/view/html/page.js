@@ -353,7 +353,7 @@ const matrix = ({ title, caption, corner, columns, rows, dense, legend }) => {
   const grid = make(
     "table", { class: dense ? "matrix dense" : "matrix" },
     make("caption", { class: "hidden" }, title),
-    make("thead", {}, make("tr", {}, make("td", { class: "n" }, corner), ...columns.map((name) => make("th", { scope: "col" }, make("span", {}, name))))),
+    make("thead", {}, make("tr", {}, make("td", { class: "n" }, corner), ...columns.map((name) => make(name ? "th" : "td", { scope: name && "col" }, make("span", {}, name))))),
     make("tbody", {}, ...rows.map(row)),
   );
   const key = ([level, text]) => make("span", {}, make("i", { class: `level ${level}` }), text);

@@ -224,7 +224,10 @@ fn flows_table(flows: &[FlowRecord]) -> Table {
 
 /// The figures that only media flows have; `None` without such flows.
 fn media_table(flows: &[FlowRecord]) -> Option<Table> {
-    let caption = "The target rate is its mean over time. Frame delay is the time from the capture of a frame until it arrived complete.";
+    let has_target = flows.iter().any(|flow| flow.target_rate_bps.is_some());
+    let target = if has_target { "The target rate is its mean over time. " } else { "" };
+    let caption =
+        format!("{target}Frame delay is the time from the capture of a frame until it arrived complete.");
     Some(Table::of_grid("Media", caption, media_grid(flows, PARTS)?))
 }
 
@@ -288,7 +291,7 @@ pub(super) fn topology(page: &SimulationPage<'_>) -> Drawing {
 }
 
 fn how_measured(record: &RunRecord) -> Prose {
-    let media = if media_grid(&record.flows, PARTS).is_some() { MEDIA } else { &[] };
+    let media = MEDIA.iter().filter(|row| record.flows.iter().any(|flow| row.is_known(flow)));
     let flows = FLOW.iter().chain(media).filter(|row| row.column.is_some());
     let mut terms: Vec<(&str, &str)> = flows.map(|row| (row.title, row.definition)).collect();
     let links = LINK.iter().filter(|row| row.column.is_some() && !record.links.is_empty());

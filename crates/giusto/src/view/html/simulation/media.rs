@@ -32,11 +32,16 @@ pub(super) fn charts(page: &SimulationPage<'_>) -> Vec<Chart> {
     own.flatten().chain([frame_delays(page)]).collect()
 }
 
-/// Target, sent and received rate of a flow, with its decisions and the capacity of its path.
+/// Target, sent and received rate of a flow, with its decisions and the capacity of its path; `None` at an end that knows neither target
+/// nor decisions.
 pub(in crate::view::html) fn target(page: &SimulationPage<'_>, place: usize, all: usize) -> Option<Chart> {
     let flow = page.timeline.flows.get(place)?;
     let media = flow.media.as_ref()?;
     let own = page.record.flows.iter().find(|own| own.id == flow.id)?;
+    let has_target = media.target_rate_bps.iter().any(Option::is_some);
+    if !has_target && media.decisions.is_empty() {
+        return None;
+    }
     let runs = runs(&media.decisions);
     let mut firsts: Vec<DecisionRecord> = runs.iter().map(|run| run.first).collect();
     let left_out = media.omitted_decisions + keep_largest_changes(&mut firsts, MAX_MARKED);
@@ -55,7 +60,7 @@ pub(in crate::view::html) fn target(page: &SimulationPage<'_>, place: usize, all
         is_known.then(|| page.column(&format!("timeline/flows/{place}/{column}")))
     };
     let columns = [
-        ("target", column("media/target_rate_bps", media.target_rate_bps.iter().any(Option::is_some))),
+        ("target", column("media/target_rate_bps", has_target)),
         ("sent", column("sent_rate_bps", !flow.sent_rate_bps.is_empty())),
         ("received", received_rate(page, place)),
     ];

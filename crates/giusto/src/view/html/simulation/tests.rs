@@ -200,6 +200,20 @@ fn a_media_flow_has_its_target_decisions_and_frames_drawn() {
 }
 
 #[test]
+fn an_end_that_only_receives_has_no_chart_of_a_target() {
+    let mut record = run(1);
+    let windows = timeline(&mut record).sent_packets.len();
+    let frame_delay_max_ms = vec![Some(40.0); windows];
+    timeline(&mut record).media = Some(MediaTimeline { frame_delay_max_ms, ..MediaTimeline::default() });
+    record.flows[0].feedback_rate_bps = Some(9_000.0);
+    let page = report(&record);
+    let text = serde_json::to_string(&page.sections).unwrap();
+    assert!(!text.contains("target rate is") && !text.contains("controller's target rate"), "{text}");
+    let titles: Vec<&str> = charts(&page).into_iter().map(|(title, _)| title).take(2).collect();
+    assert_eq!(titles, ["Frame delay", "Received rate"]);
+}
+
+#[test]
 fn of_several_videos_each_is_drawn_and_has_its_row() {
     let mut record = run(1);
     let windows = timeline(&mut record).sent_packets.len();
