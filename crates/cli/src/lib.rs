@@ -72,11 +72,12 @@ A number without a unit is in bit/s, seconds or bytes; scenario files need the u
 
 Exit status:
     0  success, also of a run that Ctrl-C or a closed pipe ended early
-    1  failure: no answer, a far end that disappeared (send, recv --once,
-       call), an expectation that is not met (sim, sweep), or a full disk
+    1  failure: no answer, a far end that disappeared (send, call,
+       recv --once), an expectation not met (sim, sweep), a full disk
     2  wrong usage: a flag, an address or a file that cannot be used
-    3  measured, but the figures cannot be trusted (send, recv, call, link,
-       cbr, demo, compare --live): the machine was overloaded, or the counts do not add up
+    3  measured, but the figures cannot be trusted (send, recv, call,
+       link, cbr, demo, compare --live): the machine was overloaded,
+       or the counts do not add up
     …  link: that of its command, if it is not 0
   130  ended by a second Ctrl-C
 
@@ -127,7 +128,7 @@ paper is part of the Python package, which has a command giusto of its own: pip 
     },
     /// Merge the shards of a sweep or a benchmark
     Merge(merge::MergeArgs),
-    /// Measure streams between hosts for months, with pages, metrics and notices
+    /// Measure streams between hosts for months, with pages, metrics and notices; it needs the feature `monitor`
     Monitor(monitor::MonitorArgs),
     /// Run a recorded session through congestion controllers
     Replay(replay::ReplayArgs),
@@ -360,6 +361,36 @@ mod tests {
     #[test]
     fn the_flags_are_consistent() {
         Cli::command().debug_assert();
+    }
+
+    /// Lines of man pages have 80 columns, and `man` begins in the eighth.
+    #[test]
+    fn the_exit_statuses_fit_into_man_pages() {
+        let lines = EXIT_STATUS.lines().skip_while(|line| !line.starts_with("Exit status"));
+        for line in lines {
+            assert!(line.chars().count() <= 71, "{line}");
+        }
+    }
+
+    /// A build without them has them in its help too.
+    #[test]
+    fn help_names_the_features_that_commands_need() {
+        let help = |words: &[&str]| {
+            let command = forms::with_flags(
+                Cli::command(),
+                forms::chosen(&words.iter().map(OsString::from).collect::<Vec<_>>()),
+            );
+            let help = command.try_get_matches_from(words).unwrap_err().to_string();
+            help.split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        for (words, feature) in [
+            (&["giusto", "--help"][..], "notices; it needs the feature `monitor`"),
+            (&["giusto", "monitor", "--help"], "notices; it needs the feature `monitor`"),
+            (&["giusto", "call", "--help"], "is sent by WebRTC; it needs the feature `browser`"),
+            (&["giusto", "call", "--browser", "--help"], "is sent by WebRTC; it needs the feature `browser`"),
+        ] {
+            assert!(help(words).contains(feature), "{words:?}: {}", help(words));
+        }
     }
 
     #[test]

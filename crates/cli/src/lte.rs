@@ -19,7 +19,7 @@ use crate::{
 };
 use giusto::{
     city::traces::{Direction, MadeTrace, Position, TraceError, TraceFigures, TraceSet},
-    view,
+    view::{self, format::plural},
 };
 
 #[derive(Debug, Args)]
@@ -178,7 +178,8 @@ fn traces(args: &TracesArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
         print_text(&view::lte::traces(&figures, args.tables.width()))?;
     }
     let (done, planned) = (made.len(), set.traces.len());
-    progress.note(&format!("wrote {done} traces and README.md to {}", args.out.display()));
+    let traces = plural(done as u64, "trace", "traces");
+    progress.note(&format!("wrote {traces} and README.md to {}", args.out.display()));
     if interrupted {
         progress.note(&format!("interrupted: {done} of {planned} traces"));
     }

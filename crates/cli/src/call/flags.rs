@@ -151,7 +151,7 @@ pub(crate) struct CallerArgs {
     #[arg(long, value_name = "ADDR", exclusive = true)]
     pub(super) listen: Option<String>,
 
-    /// Call a browser instead: serves one page by HTTP, to which the video is sent by WebRTC
+    /// Call a browser instead: serves one page by HTTP, to which the video is sent by WebRTC; it needs the feature `browser`
     #[arg(long, exclusive = true)]
     pub(super) browser: bool,
 
@@ -281,7 +281,7 @@ pub(crate) struct ListenerArgs {
   giusto call --browser --reverse --controller gcc:remb     limits them by REMB; otherwise the browser's controller decides
   giusto call --browser --reverse --max-rate 1M             its video has at most 1 Mbit/s")]
 pub(crate) struct BrowserArgs {
-    /// Call a browser: serves one page by HTTP, to which the video is sent by WebRTC
+    /// Call a browser: serves one page by HTTP, to which the video is sent by WebRTC; it needs the feature `browser`
     #[arg(long, required = true)]
     pub(super) browser: bool,
 

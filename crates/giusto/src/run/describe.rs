@@ -3,7 +3,7 @@
 use giusto_sim::link::{delay::Jitter, loss::Loss, rate::RateProfile};
 use giusto_units::{DataRate, Timestamp};
 
-use crate::scenario::LinkSpec;
+use crate::{scenario::LinkSpec, text::format::plural};
 
 /// A rate: `3 Mbit/s`, `1 to 3 Mbit/s`; nothing if it is unlimited.
 pub(super) fn rate(profile: &RateProfile) -> String {
@@ -41,6 +41,10 @@ fn from_to(low: &str, high: &str) -> String {
     }
 }
 
+fn in_words(changes: usize) -> String {
+    plural(changes as u64, "change", "changes")
+}
+
 /// Delay, jitter, loss, corruption and duplication: `20 ms, jitter up to 5 ms, loss 1 %`.
 pub(super) fn wire(link: &LinkSpec) -> String {
     let mut parts = Vec::new();
@@ -49,7 +53,7 @@ pub(super) fn wire(link: &LinkSpec) -> String {
         [(_, delay)] => parts.push(delay.to_string()),
         steps => {
             let changes = steps.iter().filter(|(at, _)| *at > Timestamp::ZERO).count();
-            parts.extend(steps.first().map(|(_, delay)| format!("{delay} at first, {changes} changes")));
+            parts.extend(steps.first().map(|(_, delay)| format!("{delay} at first, {}", in_words(changes))));
         }
     }
     match link.config.jitter {
@@ -65,7 +69,7 @@ pub(super) fn wire(link: &LinkSpec) -> String {
         Loss::Steps(steps) => {
             let changes = steps.iter().filter(|(at, _)| *at > Timestamp::ZERO).count();
             let first = link.config.loss.ratio_at(Timestamp::ZERO);
-            parts.push(format!("loss {} at first, {changes} changes", percent(first)));
+            parts.push(format!("loss {} at first, {}", percent(first), in_words(changes)));
         }
         loss => parts.push(format!("loss {}", percent(loss.mean()))),
     }
