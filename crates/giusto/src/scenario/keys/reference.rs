@@ -181,8 +181,11 @@ fn words(kind: &Kind) -> String {
         Kind::Size(_) => ranged("size"),
         Kind::Time(_) => ranged("time"),
         Kind::Measure(units, _) => {
-            let names: Vec<_> = units.iter().map(|(unit, _)| *unit).collect();
-            format!("{} in {}", ranged("number"), names.join(" or "))
+            // A singular is no further unit.
+            let has = |name: &str| units.iter().any(|(unit, _)| *unit == name);
+            let names = units.iter().map(|(unit, _)| *unit).filter(|unit| !has(&format!("{unit}s")));
+            let number = format!("number in {},", names.collect::<Vec<_>>().join(" or "));
+            ranged(&number).trim_end_matches(',').to_owned()
         }
         Kind::Capacity => "length".to_owned(),
         Kind::Word(word) => format!("`\"{word}\"`"),
