@@ -3,7 +3,7 @@
 use std::{
     fs,
     net::{SocketAddr, UdpSocket},
-    process::Output,
+    process::{Command, Output},
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
@@ -14,11 +14,11 @@ use std::{
 
 use crate::common::{
     assert_has, count, finished, json,
-    namespace::{in_namespace, ip},
+    namespace::{Far, in_namespace, ip},
     number,
     process::{Listener, Running, start},
     relay::{Relay, Way},
-    run, text,
+    run, skip, text,
 };
 use serde_json::{Value, json};
 
@@ -244,5 +244,30 @@ fn a_smaller_mtu_ends_no_call() {
         assert!(number(&flow["loss_ratio"]) < 0.05, "{listened}");
         assert_eq!(record["flows"][0]["sent_packets"], flow["sent_packets"]);
         assert!((60.0..125.0).contains(&number(&flow["frames"])), "{listened}");
+    });
+}
+
+#[test]
+fn a_call_loses_what_the_queue_of_its_interface_drops() {
+    let name = "a call over tbf";
+    in_namespace(name, 65_536, || {
+        let far = Far::behind(1500);
+        let tc = |words: &str| Command::new("tc").args(words.split(' ')).output();
+        let tbf = "qdisc add dev near root tbf rate 1mbit burst 5k latency 100ms";
+        if !tc(tbf).is_ok_and(|made| made.status.success()) {
+            return skip(name, "the kernel has no tbf, or tc is missing");
+        }
+        let _listener = far.listener(&["call", "--listen", "10.9.0.2:5005", "--once", "--json"]);
+        let twice = "--controller fixed --start-rate 2M --max-rate 2M --repair none";
+        let words: Vec<_> =
+            ["call", "10.9.0.2:5005", "-t", "3", "--json"].into_iter().chain(twice.split(' ')).collect();
+        let call = finished(&run(&words));
+        let said = text(&tc("-s qdisc show dev near").unwrap().stdout);
+        let dropped = said.split("dropped ").nth(1).and_then(|rest| rest.split(',').next()).unwrap();
+        let (flow, dropped) = (&call["flows"][0], dropped.parse::<u64>().unwrap());
+        let (sent, lost) = (count(&flow["sent_packets"]), count(&flow["lost_packets"]));
+        assert!(sent > 300 && lost * 3 > sent, "half of it does not fit: {flow}");
+        // Some are tried once more, none in a loop.
+        assert!((lost..2 * lost).contains(&dropped), "{lost} lost of {sent}: {said}");
     });
 }

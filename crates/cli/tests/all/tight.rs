@@ -11,7 +11,7 @@ use std::{
 use serde_json::{Value, json};
 
 use crate::common::{
-    Folder, assert_has, assert_measured_text, count, finished, giusto, json, measured,
+    Folder, assert_has, assert_measured_text, count, giusto, json, measured,
     namespace::{Far, in_namespace, ip},
     number,
     process::Listener,
@@ -351,43 +351,5 @@ fn a_long_queue_makes_a_path_unresponsive_under_load() {
         // The kernel's own count includes what was resent after the last interval.
         let (ours, kernel) = (sent["retransmitted_segments"].as_u64().unwrap(), resent_segments() - before);
         assert!(ours > 0 && ours <= kernel && ours * 2 >= kernel, "{ours} {kernel}");
-    });
-}
-
-#[test]
-fn a_call_loses_what_the_queue_of_its_interface_drops() {
-    let name = "a call over tbf";
-    in_namespace(name, 65_536, || {
-        let far = Far::behind(1500);
-        let tc = |words: &str| Command::new("tc").args(words.split(' ')).output();
-        let tbf = "qdisc add dev near root tbf rate 1mbit burst 5k latency 100ms";
-        if !tc(tbf).is_ok_and(|made| made.status.success()) {
-            return skip(name, "the kernel has no tbf, or tc is missing");
-        }
-        let _listener = far.listener(&["call", "--listen", "10.9.0.2:5005", "--once", "--json"]);
-        let twice = "--controller fixed --start-rate 2M --max-rate 2M --repair none";
-        let words: Vec<_> =
-            ["call", "10.9.0.2:5005", "-t", "3", "--json"].into_iter().chain(twice.split(' ')).collect();
-        let call = finished(&run(&words));
-        let said = text(&tc("-s qdisc show dev near").unwrap().stdout);
-        let dropped = said.split("dropped ").nth(1).and_then(|rest| rest.split(',').next()).unwrap();
-        let (flow, dropped) = (&call["flows"][0], dropped.parse::<u64>().unwrap());
-        let (sent, lost) = (count(&flow["sent_packets"]), count(&flow["lost_packets"]));
-        assert!(sent > 300 && lost * 3 > sent, "half of it does not fit: {flow}");
-        // Some are tried once more, none in a loop.
-        assert!((lost..2 * lost).contains(&dropped), "{lost} lost of {sent}: {said}");
-    });
-}
-
-/// A receiver that is ended while it sends prints what it has sent.
-#[test]
-fn a_reverse_stream_has_its_result_when_the_far_end_is_ended() {
-    let listener = Listener::start(&["127.0.0.1:0", "--json", "-t", "1"]);
-    let to = listener.to();
-    thread::scope(|scope| {
-        scope.spawn(|| run(&["send", &to, "-R", "-t", "4", "-b", "1M"]));
-        let (received, _) = listener.result();
-        let runs = received["runs"].as_array().unwrap();
-        assert!(runs.len() == 1 && count(&runs[0]["sent_packets"]) > 0, "{received}");
     });
 }

@@ -155,3 +155,16 @@ fn giusto_loses_no_more_than_iperf3() {
         }
     }
 }
+
+/// A receiver that is ended while it sends prints what it has sent.
+#[test]
+fn a_reverse_stream_has_its_result_when_the_far_end_is_ended() {
+    let listener = Listener::start(&["127.0.0.1:0", "--json", "-t", "1"]);
+    let to = listener.to();
+    thread::scope(|scope| {
+        scope.spawn(|| run(&["send", &to, "-R", "-t", "4", "-b", "1M"]));
+        let (received, _) = listener.result();
+        let runs = received["runs"].as_array().unwrap();
+        assert!(runs.len() == 1 && count(&runs[0]["sent_packets"]) > 0, "{received}");
+    });
+}
