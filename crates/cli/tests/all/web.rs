@@ -274,7 +274,7 @@ fn a_live_page_holds_what_was_run() {
     };
     let page =
         live(&["sim", "s.toml", "--set", "wire.delay=30ms", "--seed", "7", "--controller", "nada"], "");
-    has(&page, &["own.csv", "1500000", "[\"wire.delay\",\"30ms\"]"]);
+    has(&page, &["own.csv", "1500000", "[\"link.wire.delay\",\"30ms\"]"]);
     has(&page, &["[\"seed\",\"7\"]", "\"controllers\":[\"nada\"]"]);
     let page = live(&["sim", "s.toml", "--controller", "nada", "--flow", "call"], "");
     has(&page, &["[\"flow.call.controller\",\"nada\"]", "\"controllers\":[]"]);
