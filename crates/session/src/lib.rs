@@ -20,6 +20,7 @@ pub mod stamp;
 #[cfg(test)]
 mod testing;
 pub mod video;
+mod used;
 
 pub use control::{is_call_control, is_control};
 pub use session::Session;

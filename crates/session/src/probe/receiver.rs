@@ -9,7 +9,7 @@ mod unannounced;
 
 use std::{
     collections::{BTreeMap, VecDeque},
-    net::{IpAddr, SocketAddr},
+    net::SocketAddr,
 };
 
 use giusto_units::{DataRate, TimeDelta, Timestamp};
@@ -30,9 +30,10 @@ use super::{
 };
 use moves::{Move, token_of};
 use reverse::{Again, Asked};
+use slots::STREAMS_PER_SLOT;
 use unannounced::{Probation, send_rtcp};
 
-use crate::{cookie::CookieJar, handshakes::Handshakes, keys::KeyRing, prefixes::Prefixes};
+use crate::{cookie::CookieJar, handshakes::Handshakes, keys::KeyRing, prefixes::Prefixes, used::UsedTokens};
 
 /// Time for which an ended stream still answers its sender's repeated requests.
 const LINGER: TimeDelta = TimeDelta::from_seconds(3);
@@ -157,8 +158,7 @@ pub struct Receiver {
     homes: BTreeMap<StreamToken, SocketAddr>,
     /// Addresses that are to prove that a stream has moved to them.
     moves: BTreeMap<SocketAddr, Move>,
-    /// The tokens of streams whose cookies are still valid: until when, and whose they are.
-    used: BTreeMap<StreamToken, (Timestamp, IpAddr)>,
+    used: UsedTokens<()>,
     /// The last RTP datagram of addresses without a stream.
     probation: BTreeMap<SocketAddr, Probation>,
     /// Who reports on RTP streams.
@@ -187,12 +187,15 @@ impl Receiver {
             // Each message of the opening is repeated at least once.
             handshakes: Handshakes::new(config.max_streams_per_host.saturating_mul(2)),
             reporter: Reporter::new(&config.secret),
+            used: UsedTokens::new(
+                config.max_streams.saturating_mul(STREAMS_PER_SLOT),
+                config.max_streams_per_host.saturating_mul(STREAMS_PER_SLOT),
+            ),
             config,
             streams: BTreeMap::new(),
             lingering: BTreeMap::new(),
             homes: BTreeMap::new(),
             moves: BTreeMap::new(),
-            used: BTreeMap::new(),
             probation: BTreeMap::new(),
             reverse: BTreeMap::new(),
             again: None,

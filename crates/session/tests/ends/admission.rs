@@ -293,17 +293,19 @@ fn denied_addresses_get_no_answer() {
 }
 
 #[test]
-fn one_host_cannot_fill_the_table_of_used_cookies() {
+fn two_hosts_cannot_fill_the_table_of_used_cookies() {
     let config = ReceiverConfig { max_streams: 8, max_streams_per_host: 4, ..receiver_config() };
     let mut net = Net::new(config);
-    // Streams that end at once, from one host.
-    let refused = (0..200).find_map(|number| {
-        let from = host(1, 1000 + number);
-        let opened = net.try_open(from, plain(1), 20);
-        opened
-            .map(|token| net.deliver(from, &Message::Finish { token, figures: figures(0) }.encode(1100)))
-            .err()
-    });
-    assert_eq!(refused, Some(SenderError::Refused(Refusal::HostFull)));
-    assert!(net.try_open(host(2, 1000), plain(1), 20).is_ok());
+    // Streams that end at once, from two hosts: each takes half of the table.
+    for number in [1, 2] {
+        let refused = (0..200).find_map(|port| {
+            let from = host(number, 1000 + port);
+            let opened = net.try_open(from, plain(1), 20);
+            opened
+                .map(|token| net.deliver(from, &Message::Finish { token, figures: figures(0) }.encode(1100)))
+                .err()
+        });
+        assert_eq!(refused, Some(SenderError::Refused(Refusal::HostFull)));
+    }
+    assert!(net.try_open(host(3, 1000), plain(1), 20).is_ok());
 }

@@ -10,7 +10,6 @@ use super::{
     send_within_credit,
     slots::Standing,
 };
-use crate::cookie::COOKIE_LIFE;
 use crate::handshakes::Step;
 use crate::probe::{
     auth::{StreamKeys, opening_key},
@@ -218,7 +217,7 @@ impl Receiver {
         }
         // A cookie opens one stream: a copy of an old Open begins nothing.
         if self.lingering.get(&from).is_some_and(|lingering| lingering.token == Some(token))
-            || self.used.contains_key(&token)
+            || self.used.get_mut(token).is_some()
         {
             self.counters.late += 1;
             return;
@@ -282,12 +281,14 @@ impl Receiver {
         if !counts && !self.config.accept_unauthenticated {
             return Err(Refusal::Format);
         }
+        // Before anybody loses a slot.
+        self.use_up(now, *from, (token, keys.is_some()))?;
         if request.reverse.is_some() {
-            return self.use_up(token, *from, now + COOKIE_LIFE);
+            return Ok(());
         }
         let standing = if keys.is_some() { Standing::Authenticated } else { Standing::Verified };
-        self.make_room(now, *from, standing)?;
-        self.use_up(token, *from, now + COOKIE_LIFE)
+        // The sender that is refused may not hear it, and ask again.
+        self.make_room(now, *from, standing).inspect_err(|_| self.used.remove(token))
     }
 
     fn handle_ping(

@@ -10,7 +10,6 @@ use giusto_units::Timestamp;
 use super::{Receiver, ReceiverEvent};
 use crate::{
     Session,
-    cookie::COOKIE_LIFE,
     probe::{
         Sender, SenderConfig,
         inbound::Inbound,
@@ -117,11 +116,11 @@ impl Receiver {
         };
         // Otherwise our answer was lost. A cookie moves a stream once: a copy of an old Open moves it nowhere.
         if before != asked.token {
-            if self.used.contains_key(&asked.token) {
+            if self.used.get_mut(asked.token).is_some() {
                 self.counters.late += 1;
                 return None;
             }
-            if self.use_up(asked.token, from, now + COOKIE_LIFE).is_err() {
+            if self.use_up(now, from, (asked.token, asked.authenticated)).is_err() {
                 self.counters.refused += 1;
                 return None;
             }

@@ -14,10 +14,11 @@ use crate::{
         stream::Ended,
         wire::{Refusal, StreamLimit, StreamToken},
     },
+    used::Crowded,
 };
 
 /// How many streams may follow each other in a slot while their cookies are valid: it bounds what is remembered of them.
-const STREAMS_PER_SLOT: usize = 16;
+pub(super) const STREAMS_PER_SLOT: usize = 16;
 
 /// What a sender has proved. A later one is worth more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -101,22 +102,14 @@ impl Receiver {
     /// Takes note of a cookie that is used up; an error where too many are.
     pub(super) fn use_up(
         &mut self,
-        token: StreamToken,
+        now: Timestamp,
         from: SocketAddr,
-        until: Timestamp,
+        (token, authenticated): (StreamToken, bool),
     ) -> Result<(), Refusal> {
-        let now = self.latest;
-        self.used.retain(|_, (forget_at, _)| *forget_at > now);
-        let host = host(from.ip());
-        let of_host = self.used.values().filter(|(_, whose)| *whose == host).count();
-        if self.used.len() >= self.config.max_streams.saturating_mul(STREAMS_PER_SLOT) {
-            return Err(Refusal::Full);
-        }
-        if of_host >= self.config.max_streams_per_host.saturating_mul(STREAMS_PER_SLOT) {
-            return Err(Refusal::HostFull);
-        }
-        self.used.insert(token, (until, host));
-        Ok(())
+        self.used.insert(now, from, (token, authenticated), ()).map_err(|why| match why {
+            Crowded::Full => Refusal::Full,
+            Crowded::HostFull => Refusal::HostFull,
+        })
     }
 
     /// Why no further stream from this address is accepted, if so.
