@@ -13,14 +13,15 @@ pub mod keys;
 pub mod media;
 pub mod path_mtu;
 mod prefixes;
+mod printable;
 pub mod probe;
 mod replay;
 mod session;
 pub mod stamp;
 #[cfg(test)]
 mod testing;
-pub mod video;
 mod used;
+pub mod video;
 
 pub use control::{is_call_control, is_control};
 pub use session::Session;

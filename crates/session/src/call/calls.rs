@@ -12,7 +12,7 @@ use giusto_units::{DataSize, Ecn, TimeDelta, Timestamp};
 
 use super::{
     end::{CallStatus, End, OpeningKeys, Stage, Times},
-    event::{CallEvent, CallId},
+    event::{CallError, CallEvent, CallId},
     exchange::KeyExchange,
     keys::{MakeCipher, opening_key},
     media::CallMedia,
@@ -26,6 +26,7 @@ use crate::{
     keys::{KeyId, KeyRing},
     path_mtu::{PathMtuFigures, PathMtuSearch},
     probe::LocalClock,
+    used::UsedTokens,
 };
 
 giusto_units::defaults! {
@@ -138,6 +139,8 @@ pub struct Calls<M> {
     exchanged: VecDeque<KeyId>,
     jar: CookieJar,
     handshakes: Handshakes,
+    /// The offers of others, with the answers to those that were refused.
+    used: UsedTokens<Option<CallRefusal>>,
     ends: BTreeMap<CallId, End<M>>,
     next_id: u64,
     /// The call of an address and its sources.
@@ -158,10 +161,14 @@ pub struct Calls<M> {
 impl<M: CallMedia> Calls<M> {
     /// No calls.
     pub fn new(config: CallsConfig) -> Self {
+        /// Offers for each call that are remembered while their cookies are valid.
+        const OFFERS_PER_CALL: usize = 16;
+        let max_used = config.max_calls.max(256).saturating_mul(OFFERS_PER_CALL);
         Self {
             jar: CookieJar::new(&config.secret),
             // Each message of the opening is repeated at least once.
             handshakes: Handshakes::new(config.max_calls.max(8).saturating_mul(2)),
+            used: UsedTokens::new(max_used, max_used / 2),
             config,
             exchange: None,
             exchanged: VecDeque::new(),
@@ -251,9 +258,11 @@ impl<M: CallMedia> Calls<M> {
             return;
         };
         self.counters.refused += 1;
-        end.say(&Message::Refused { nonce: end.nonce, why });
+        end.say(&Message::Refused { nonce: end.nonce, why: why.clone() });
         self.outbox.extend(end.outbox.drain(..));
-        // Nothing is kept: a repeated offer is offered again.
+        if let Some(answer) = end.token.and_then(|token| self.used.get_mut(token)) {
+            *answer = Some(why);
+        }
         end.end(now, Ok(()));
         self.forget(id);
     }
@@ -443,8 +452,8 @@ impl<M: CallMedia> Calls<M> {
         match Kind::of(bytes) {
             Kind::Media(sources) => self.handle_media(now, from, sources, bytes, ecn),
             Kind::Control => match Message::decode(bytes) {
-                Ok(message) => self.handle_plain(now, from, message),
-                Err(_) => self.counters.damaged += 1,
+                Ok(message) if message.is_padded(bytes) => self.handle_plain(now, from, message),
+                _ => self.counters.damaged += 1,
             },
             Kind::SealedControl => self.handle_sealed(now, from, bytes),
             Kind::Exchange => match &mut self.exchange {
@@ -466,7 +475,7 @@ impl<M: CallMedia> Calls<M> {
         let now = self.advance(now);
         let mut ended = Vec::new();
         for (&id, end) in self.ends.iter_mut().filter(|(_, end)| end.peer == to) {
-            if let Some(why) = end.on_unreachable(now) {
+            if let Some(why) = end.on_absent(now, CallError::Gone) {
                 end.end(now, Err(why));
                 ended.push(id);
             }

@@ -27,7 +27,7 @@ const EMPTYING_STEP: TimeDelta = TimeDelta::from_millis(10);
 const DRAIN: TimeDelta = TimeDelta::from_millis(50);
 /// Time for which an end waits for the final figures of the other. Chosen by us.
 const CLOSING: TimeDelta = TimeDelta::from_millis(500);
-/// Time for which the host of a far end must say that nothing listens there: twice the interval of Pings, so that a far end which
+/// Time for which it must be said that a far end is not there, without anything from it: twice the interval of Pings, so that a far end which
 /// changes its address is heard. Chosen by us.
 const REFUSED: TimeDelta = TimeDelta::from_seconds(1);
 /// The same of a far end that has not answered: as long as the probe protocol's.
@@ -133,7 +133,7 @@ pub(super) struct End<M> {
     probes: VecDeque<(u64, u64)>,
     pub(super) began: Timestamp,
     pub(super) last_heard: Timestamp,
-    /// Since when its host says that nothing listens there, unless something has come since.
+    /// Since when it is said that it is not there, unless something has come since.
     refused_since: Option<Timestamp>,
     /// The latest time at which the system did not take a datagram.
     unsent_at: Option<Timestamp>,
@@ -342,16 +342,15 @@ impl<M: CallMedia> End<M> {
         }
     }
 
-    /// The host of the far end says that nothing listens there. Why that ends the call, if it does.
-    pub(super) fn on_unreachable(&mut self, now: Timestamp) -> Option<CallError> {
+    /// Somebody says that the far end is not there. Why that ends the call, if it does: nothing has come from it for a while. `gone` is
+    /// the error of a call that has begun.
+    pub(super) fn on_absent(&mut self, now: Timestamp, gone: CallError) -> Option<CallError> {
         let since = *self
             .refused_since
             .insert(self.refused_since.filter(|&since| since > self.last_heard).unwrap_or(now));
         let (patience, why) = match self.stage {
             Stage::Greeting | Stage::Offering(_) => (REFUSED_OPENING, CallError::PortUnreachable),
-            Stage::Running | Stage::Emptying(_) | Stage::Draining(_) | Stage::Closing(_) => {
-                (REFUSED, CallError::Gone)
-            }
+            Stage::Running | Stage::Emptying(_) | Stage::Draining(_) | Stage::Closing(_) => (REFUSED, gone),
             Stage::Waiting | Stage::Finishing(_) | Stage::Over(_) => return None,
         };
         (now.saturating_since(since) >= patience).then_some(why)

@@ -11,6 +11,7 @@ use crate::{
     envelope::{self, MAGIC, WireError},
     keys::MacKey,
     media::{KeyFrameRequest, ParityRatio},
+    printable::printable,
     probe::wire::ClockIdentity,
     video::VideoCodec,
 };
@@ -226,7 +227,7 @@ pub enum CallRefusal {
     #[error("another call from this address has the same synchronisation sources: try again")]
     Sources,
     /// The offer is invalid or cannot be served.
-    #[error("{0}")]
+    #[error("{}", printable(.0, 200))]
     Offer(String),
     /// It serves one call, which another has.
     #[error("it serves one call and ends (--once): leave out -P here, or --once there")]
@@ -291,6 +292,11 @@ impl Message {
             Self::MtuProbe { size, .. } => *size as usize,
             _ => 0,
         }
+    }
+
+    /// Whether its datagram is as long as it must be, so that no answer is longer.
+    pub(super) const fn is_padded(&self, datagram: &[u8]) -> bool {
+        datagram.len() >= self.padded_to()
     }
 
     /// The call that it belongs to; `None` during the opening.
@@ -362,8 +368,12 @@ impl Offer {
         if self.duration.is_some_and(|duration| duration <= TimeDelta::ZERO) {
             return Some("its duration must be above 0 s".to_owned());
         }
-        if self.name.len() > MAX_NAME_BYTES {
-            return Some(format!("its name is longer than {MAX_NAME_BYTES} bytes"));
+        let end = self.duration.unwrap_or(TimeDelta::MAX);
+        if self.measured.is_some_and(|[from, to]| from < TimeDelta::ZERO || from >= to.min(end)) {
+            return Some("the part that is measured must be within the call and above 0 s".to_owned());
+        }
+        if let Some(problem) = problem_of_name(&self.name) {
+            return Some(format!("its name {problem}"));
         }
         [&self.sends, &self.wants].into_iter().flatten().find_map(MediaOffer::problem)
     }
@@ -378,15 +388,16 @@ impl MediaOffer {
             ));
         }
         let names = [&self.controller, &self.feedback, &self.encoder];
-        if names
-            .into_iter()
-            .chain(self.videos.iter().map(|video| &video.id))
-            .any(|name| name.len() > MAX_NAME_BYTES)
-        {
-            return Some(format!("a name is longer than {MAX_NAME_BYTES} bytes"));
-        }
-        None
+        let mut names = names.into_iter().chain(self.videos.iter().map(|video| &video.id));
+        names.find_map(|name| problem_of_name(name)).map(|problem| format!("a name {problem}"))
     }
+}
+
+fn problem_of_name(name: &str) -> Option<String> {
+    if name.len() > MAX_NAME_BYTES {
+        return Some(format!("is longer than {MAX_NAME_BYTES} bytes"));
+    }
+    name.contains(char::is_control).then(|| "has a control character".to_owned())
 }
 
 /// A datagram of a message, and where it goes.

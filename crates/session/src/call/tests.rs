@@ -2,6 +2,8 @@
 
 mod network;
 
+use std::net::SocketAddr;
+
 use giusto_units::{Ecn, TimeDelta, Timestamp};
 
 use super::*;
@@ -227,8 +229,92 @@ fn a_listener_that_was_restarted_does_not_know_the_call() {
         network.run(at(2000));
         network.listener = Calls::new(CallsConfig { keys, max_calls: 3, ..CallsConfig::new([9; 32]) });
         network.run(at(3000));
+        assert_eq!(network.ended(true), None, "not by one message");
+        network.run(at(4500));
         assert_eq!(network.ended(true), Some(&Err(CallError::Unknown)));
         assert!(network.listener.counters().unknown_source > 0);
+    }
+}
+
+/// Keeps what is sent to this address.
+fn record(network: &mut Network, to: SocketAddr) -> std::rc::Rc<std::cell::RefCell<Vec<Vec<u8>>>> {
+    let all = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
+    let kept = all.clone();
+    network.fate = Box::new(move |_, _, of, bytes| {
+        if of == to {
+            kept.borrow_mut().push(bytes.clone());
+        }
+        vec![MILLI * 20]
+    });
+    all
+}
+
+#[test]
+fn a_copy_of_a_whole_call_begins_nothing() {
+    for keys in [None, Some(ring("11"))] {
+        let mut network = Network::with(offer(Some(1000)), |config| {
+            config.keys.clone_from(&keys);
+            config.max_calls = config.max_calls.min(1);
+        });
+        let all = record(&mut network, address(2));
+        network.run(at(500));
+        // One that is refused while there is no room.
+        network.caller.call(network.now, address(2), 78, Offer { sources: 256, ..offer(None) }).unwrap();
+        network.run(at(3000));
+        assert!(network.listener.take_media(network.served[0]).is_some());
+        network.run(at(8000));
+        assert_eq!((network.served.len(), network.listener.counters().refused), (1, 1));
+        assert_eq!(network.listener.status(network.served[0]), None, "it is forgotten");
+        for bytes in all.take() {
+            network.listener.handle_datagram(network.now + AHEAD, address(1), &bytes, Ecn::NotEct);
+            network.drain();
+        }
+        assert_eq!(network.served.len(), 1);
+        assert!(network.listener.live().next().is_none());
+        assert!(network.listener.counters().forged > 0);
+    }
+}
+
+#[test]
+fn a_far_end_that_is_heard_is_known_whatever_others_say() {
+    for keys in [None, Some(ring("11"))] {
+        let mut network = Network::new([keys.clone(), keys.clone()], offer(None));
+        let all = record(&mut network, address(2));
+        network.run(at(1000));
+        let token = all.take().iter().find_map(|bytes| {
+            let sealed = || messages::Sealed::parse(bytes).ok()?.message::<messages::Message>().ok();
+            messages::Message::decode(bytes).ok().or_else(sealed)?.token()
+        });
+        let unknown = messages::Message::Unknown { token: token.unwrap() };
+        let key = keys.and_then(|ring| keys::opening_key(&ring, crate::keys::KeyId(1)));
+        let bytes = key.map_or_else(|| unknown.encode(), |key| unknown.seal(&key, 0));
+        for step in 0..30 {
+            network.run(at(1000 + step * 100));
+            network.caller.handle_datagram(network.now, address(2), &bytes, Ecn::NotEct);
+        }
+        assert_eq!(network.ended(true), None);
+    }
+}
+
+#[test]
+fn requests_that_are_shorter_than_their_answers_get_none() {
+    let key = || keys::opening_key(&ring("11"), crate::keys::KeyId(1)).unwrap();
+    for keys in [None, Some(ring("11"))] {
+        let mut listener: Calls<Ticks> =
+            Calls::new(CallsConfig { keys, max_calls: 3, ..CallsConfig::new([2; 32]) });
+        let hello = messages::Message::Hello { nonce: 5 };
+        let mut buffer = Vec::new();
+        for (padded, answers) in [(0, 0), (messages::OPENING_BYTES - 25, 0), (messages::OPENING_BYTES, 2)] {
+            for bytes in [
+                crate::envelope::encode(messages::CONTROL, &hello, padded),
+                crate::envelope::seal(messages::SEALED_CONTROL, &hello, padded, &key(), 0),
+            ] {
+                listener.handle_datagram(at(0), address(9), &bytes, Ecn::NotEct);
+            }
+            let answered = std::iter::from_fn(|| listener.poll_transmit(at(0), &mut buffer)).count();
+            assert_eq!(answered, answers, "{padded}");
+        }
+        assert_eq!(listener.counters().damaged, 4);
     }
 }
 
@@ -474,12 +560,28 @@ fn invalid_offers_are_not_sent() {
     assert!(!call(Offer { sources: 1, ..offer(None) }));
     assert!(!call(Offer { sends: None, ..offer(None) }));
     assert!(!call(offer(Some(0))));
+    assert!(!call(Offer { name: "\u{1b}[31mred".to_owned(), ..offer(None) }));
+    let mut red = offer(None);
+    red.sends.as_mut().unwrap().feedback = "\u{1b}[31mred".to_owned();
+    assert!(!call(red));
+    for [from, to] in [[2000, 1000], [0, 0], [-1, 1000], [5000, 6000]] {
+        assert!(!call(Offer { measured: Some([MILLI * from, MILLI * to]), ..offer(Some(5000)) }));
+    }
+    assert!(call(Offer { measured: Some([MILLI * 4999, MILLI * 6000]), ..offer(Some(5000)) }));
     let mut long = offer(None);
     let video = VideoOffer { id: "x".repeat(MAX_NAME_BYTES), priority: 1.0 };
     long.sends.as_mut().unwrap().videos = vec![video; MAX_OFFERED_VIDEOS];
     assert!(call(long.clone()));
     long.wants.clone_from(&long.sends);
     assert!(!call(long), "it fits into no message");
+}
+
+#[test]
+fn refusals_of_a_far_end_do_not_control_a_terminal() {
+    let refusal = CallRefusal::Offer(format!("\u{1b}[31mred{}\n", "x".repeat(500)));
+    let shown = CallError::Refused(refusal).to_string();
+    assert!(!shown.contains(char::is_control), "{shown:?}");
+    assert!(shown.len() < 240, "{}", shown.len());
 }
 
 #[test]

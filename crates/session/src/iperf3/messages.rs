@@ -8,6 +8,7 @@ use super::{
     error::ErrorCode,
     wire::{MAX_STREAMS, VERSION},
 };
+use crate::printable::printable;
 
 /// The longest parameters (`MAX_PARAMS_JSON_STRING` in `iperf.h`).
 pub(super) const MAX_PARAMETERS_BYTES: usize = 8 * 1024;
@@ -183,7 +184,7 @@ impl Parameters {
             rate: Some(counted("bandwidth")?).filter(|bps| *bps > 0).map(DataRate::from_bps),
             traffic_class: number("TOS", "0 to 255", 0.0..=255.0)?.unwrap_or(0.0) as u8,
             wide_counters: counted("udp_counters_64bit")? > 0,
-            version: fields.get("client_version").and_then(Value::as_str).map(printable),
+            version: fields.get("client_version").and_then(Value::as_str).map(short),
         })
     }
 }
@@ -285,11 +286,10 @@ fn object(value: &Value) -> Result<&Map<String, Value>, MessageError> {
 }
 
 fn wrong(field: &'static str, expected: &'static str, found: &Value) -> MessageError {
-    let found = printable(&found.to_string());
+    let found = short(&found.to_string());
     MessageError::Field { field, expected, found }
 }
 
-/// The start of a text of the far end, without characters that could control a terminal.
-fn printable(text: &str) -> String {
-    text.chars().filter(|letter| !letter.is_control()).take(MAX_VERSION_CHARS).collect()
+fn short(text: &str) -> String {
+    printable(text, MAX_VERSION_CHARS)
 }

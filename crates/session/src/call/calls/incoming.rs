@@ -125,7 +125,7 @@ impl<M: CallMedia> Calls<M> {
 
     pub(super) fn handle_sealed(&mut self, now: Timestamp, from: SocketAddr, bytes: &[u8]) {
         let parsed = Sealed::parse(bytes).and_then(|sealed| Ok((sealed, sealed.message::<Message>()?)));
-        let Ok((sealed, message)) = parsed else {
+        let Some((sealed, message)) = parsed.ok().filter(|(_, message)| message.is_padded(bytes)) else {
             self.counters.damaged += 1;
             return;
         };
@@ -260,7 +260,12 @@ impl<M: CallMedia> Calls<M> {
                 };
                 if from == end.peer {
                     match message {
-                        Message::Unknown { .. } => end.end(now, Err(CallError::Unknown)),
+                        // It proves less than the call: anybody can get one from another holder of the key.
+                        Message::Unknown { .. } => {
+                            if let Some(why) = end.on_absent(now, CallError::Unknown) {
+                                end.end(now, Err(why));
+                            }
+                        }
                         Message::Probe { token, cookie } => end.say(&Message::Proof { token, cookie }),
                         Message::Proof { token, .. } => end.say(&Message::Moved { token }),
                         message => {
@@ -331,6 +336,12 @@ impl<M: CallMedia> Calls<M> {
             }
             return;
         }
+        // A copy of an old offer, or a caller that has not heard our refusal.
+        if let Some(answer) = self.used.get_mut(token) {
+            let Some(why) = answer.clone() else { return self.counters.forged += 1 };
+            let bytes = opening.encode(&Message::Refused { nonce, why });
+            return self.answer(from, bytes);
+        }
         let sources = sources_of(opening.offer.sources);
         let served =
             self.ends.values().filter(|end| !end.is_caller && end.status() != CallStatus::Over).count();
@@ -350,7 +361,8 @@ impl<M: CallMedia> Calls<M> {
         } else {
             None
         };
-        if let Some(why) = refusal {
+        let used = self.used.insert(now, from, (token, opening.keys.is_some()), refusal.clone());
+        if let Some(why) = refusal.or(used.is_err().then_some(CallRefusal::Full)) {
             self.counters.refused += 1;
             let bytes = opening.encode(&Message::Refused { nonce, why });
             return self.answer(from, bytes);
