@@ -31,6 +31,7 @@ use super::{
 use crate::handshakes::HandshakeFlood;
 pub(super) use moves::Held;
 pub use moves::StreamPath;
+pub(super) use rtp::reports;
 
 /// Why a stream ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,14 +2,16 @@
 
 use std::{collections::VecDeque, net::SocketAddr};
 
-use giusto_rtp::{
-    RtpError, RtpHeader,
-    rtcp::{Packet, Packets},
-};
+use giusto_rtp::{RtpError, RtpHeader, rtcp::Packet};
 use giusto_units::Timestamp;
 
 use super::{
-    super::{inbound::Inbound, stream::Stream, transmit::Transmit, wire::StreamFormat},
+    super::{
+        inbound::Inbound,
+        stream::{Stream, reports},
+        transmit::Transmit,
+        wire::StreamFormat,
+    },
     Passive, Receiver, send_within_credit,
 };
 
@@ -61,8 +63,11 @@ impl Receiver {
             stream.on_rtcp_apart(inbound.bytes, inbound.from, inbound.at);
             return;
         }
-        let mut waiting = self.probation.values_mut().filter(|last| sources.contains(&last.datagram.0));
-        match waiting.next().filter(|_| inbound.bytes.len() <= MAX_EARLY_RTCP) {
+        let mut waiting = self.probation.range_mut(ports).map(|(_, last)| last);
+        match waiting
+            .find(|last| sources.contains(&last.datagram.0))
+            .filter(|_| inbound.bytes.len() <= MAX_EARLY_RTCP)
+        {
             Some(last) => {
                 let (at, bytes, apart) = (inbound.at, inbound.bytes.to_vec(), Some(inbound.from));
                 last.rtcp = Some(EarlyRtcp { at, bytes, apart });
@@ -158,10 +163,10 @@ pub(super) fn send_rtcp(
     }
 }
 
-/// The senders of the packets of an RTCP datagram; `None` if it is none.
+/// The senders of the reports of an RTCP datagram; `None` if it is none.
 fn rtcp_sources(datagram: &[u8]) -> Option<Vec<u32>> {
     let mut sources = Vec::new();
-    for packet in Packets::new(datagram).ok()?.flatten() {
+    for packet in reports(datagram)? {
         match packet {
             Packet::SenderReport(report) => sources.push(report.ssrc),
             Packet::ReceiverReport(report) => sources.push(report.ssrc),
@@ -170,4 +175,39 @@ fn rtcp_sources(datagram: &[u8]) -> Option<Vec<u32>> {
         }
     }
     Some(sources)
+}
+
+#[cfg(test)]
+mod tests {
+    use giusto_rtp::rtcp::Bye;
+
+    use super::{
+        super::{super::LocalClock, ReceiverConfig},
+        *,
+    };
+
+    #[test]
+    fn rtcp_of_another_host_is_not_kept_for_a_source() {
+        let config = ReceiverConfig::new([1; 32], LocalClock::default());
+        let mut receiver = Receiver::new(ReceiverConfig { passive: Some(Passive::Rtp), ..config });
+        let (at, host) = (Timestamp::ZERO, |host: u8| SocketAddr::from(([192, 0, 2, host], 5004)));
+        let inbound = |from, bytes| Inbound {
+            from,
+            bytes,
+            segment: bytes.len(),
+            at,
+            tos: None,
+            kernel_dropped: None,
+            truncated: false,
+        };
+        let mut rtp = vec![0; 40];
+        (rtp[0], rtp[11]) = (0x80, 1);
+        receiver.handle(at, &inbound(host(1), &rtp));
+        let mut rtcp = Vec::new();
+        Bye { sources: vec![1], reason: None }.write(&mut rtcp).unwrap();
+        receiver.handle_rtcp(at, &inbound(host(9), &rtcp));
+        assert_eq!((receiver.counters().probation, receiver.counters().foreign), (1, 1));
+        receiver.handle_rtcp(at, &inbound(host(1), &rtcp));
+        assert_eq!((receiver.counters().probation, receiver.counters().foreign), (2, 1));
+    }
 }

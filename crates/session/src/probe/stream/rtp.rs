@@ -22,6 +22,25 @@ const SILENCE: TimeDelta = TimeDelta::from_millis(100);
 /// For how long datagrams may still come that a goodbye has overtaken. A stream that goes on for longer has not ended.
 const OVERTAKEN: TimeDelta = TimeDelta::from_millis(150);
 
+/// The longest RTCP datagram that is read: senders keep theirs within the MTU of the path. Chosen by us.
+const MAX_RTCP_BYTES: usize = 1500;
+
+/// The reports and goodbyes of an RTCP datagram; `None` if it is none, or too long. Other packets are not decoded: a few bytes of
+/// feedback can stand for thousands of packets.
+pub(in crate::probe) fn reports(datagram: &[u8]) -> Option<impl Iterator<Item = Packet>> {
+    Packets::new(datagram).ok().filter(|_| datagram.len() <= MAX_RTCP_BYTES)?;
+    let mut rest = datagram;
+    let packets = std::iter::from_fn(move || {
+        let &[_, kind, high, low] = rest.first_chunk()?;
+        let words = usize::from(u16::from_be_bytes([high, low])) + 1;
+        let (packet, after) = rest.split_at_checked(words * 4)?;
+        rest = after;
+        Some((kind, packet))
+    });
+    let known = packets.filter(|(kind, _)| matches!(kind, 200 | 201 | 203));
+    Some(known.filter_map(|(_, packet)| Packets::new(packet).ok()?.next()?.ok()))
+}
+
 impl Stream {
     pub(super) fn on_rtp(&mut self, datagram: &[u8], inbound: &Inbound<'_>) -> Verdict {
         let header = match RtpHeader::parse(datagram) {
@@ -67,9 +86,9 @@ impl Stream {
 
     /// RTCP on the port of the media (RFC 5761).
     fn on_rtcp(&mut self, datagram: &[u8], now: Timestamp) -> Verdict {
-        let Ok(packets) = Packets::new(datagram) else { return Verdict::Malformed };
+        let Some(packets) = reports(datagram) else { return Verdict::Malformed };
         let rate = self.rate();
-        for packet in packets.flatten() {
+        for packet in packets {
             match packet {
                 Packet::SenderReport(report) if self.media.ssrc == Some(report.ssrc) => {
                     self.media.clock.on_report(&report);
@@ -211,5 +230,29 @@ impl Stream {
         } else {
             self.meter.on_stated_clock(&relation);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use giusto_rtp::rtcp::{Bye, Nack, NackEntry, ReceiverReport};
+
+    use super::*;
+
+    #[test]
+    fn feedback_and_long_datagrams_are_not_decoded() {
+        let report = ReceiverReport { ssrc: 1, blocks: vec![] };
+        let bye = Bye { sources: vec![1], reason: None };
+        let entries = vec![NackEntry { packet_id: 1, following: 0 }];
+        let nack = Nack { sender_ssrc: 1, media_ssrc: 2, entries };
+        let mut bytes = Vec::new();
+        report.write(&mut bytes).unwrap();
+        nack.write(&mut bytes).unwrap();
+        bye.write(&mut bytes).unwrap();
+        let known: Vec<_> = reports(&bytes).unwrap().collect();
+        assert_eq!(known, [Packet::ReceiverReport(report), Packet::Bye(bye)]);
+        let long = bytes.repeat(1 + MAX_RTCP_BYTES / bytes.len());
+        assert!(Packets::new(&long).is_ok() && reports(&long).is_none());
+        assert!(reports(&bytes[1..]).is_none());
     }
 }
