@@ -6,7 +6,12 @@ use std::{
     time::Duration,
 };
 
-use giusto_units::TimeDelta;
+use giusto_units::{TimeDelta, Timestamp};
+
+use crate::Clock;
+
+/// The longest time for a report, from the connection to the end of the answer.
+const MAX_TIME: TimeDelta = TimeDelta::from_seconds(30);
 
 /// The most bytes of an answer that are read.
 const MAX_ANSWER: u64 = 16_384;
@@ -18,7 +23,7 @@ pub enum PostError {
     /// It cannot be reached, or does not answer in time.
     #[error("{url}: {error}")]
     Io {
-        /// The URL.
+        /// Scheme and host of the URL: the rest may be secret.
         url: String,
         /// What the system says.
         error: io::Error,
@@ -26,7 +31,7 @@ pub enum PostError {
     /// It refused.
     #[error("{url}: the server answered with status {status}")]
     Status {
-        /// The URL.
+        /// Scheme and host of the URL.
         url: String,
         /// The status code.
         status: u16,
@@ -36,7 +41,7 @@ pub enum PostError {
     Answer(String),
 }
 
-/// Posts a JSON text to a URL that begins with `http://`, or with the feature `tls` `https://`. `timeout` is the time for each step: connecting, sending and the answer.
+/// Posts a JSON text to a URL that begins with `http://`, or with the feature `tls` `https://`. `timeout` is the time for each step: connecting, sending and the answer; all together have 30 s.
 ///
 /// # Errors
 ///
@@ -59,20 +64,67 @@ pub enum PostError {
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub fn post(url: &str, json: &str, timeout: TimeDelta) -> Result<(), PostError> {
-    let failed = |error| PostError::Io { url: url.to_owned(), error };
-    let answer = exchange(url, json, timeout.to_std()).map_err(failed)?;
+    let clock = Clock::start();
+    let ends = clock.now() + MAX_TIME;
+    let answer = exchange(url, json, Limit { clock, timeout, ends });
+    let url = shown(url);
+    let answer = answer.map_err(|error| PostError::Io { url: url.clone(), error })?;
     let mut headers = [httparse::EMPTY_HEADER; 64];
     let mut parsed = httparse::Response::new(&mut headers);
     // Where the header is longer than what was read, the status has been read all the same.
     let is_http = !matches!(parsed.parse(&answer), Err(error) if error != httparse::Error::TooManyHeaders);
     match parsed.code.filter(|_| is_http) {
         Some(200..=299) => Ok(()),
-        Some(status) => Err(PostError::Status { url: url.to_owned(), status }),
-        None => Err(PostError::Answer(url.to_owned())),
+        Some(status) => Err(PostError::Status { url, status }),
+        None => Err(PostError::Answer(url)),
     }
 }
 
-fn exchange(url: &str, json: &str, timeout: Duration) -> io::Result<Vec<u8>> {
+/// The time that is left.
+#[derive(Debug, Clone, Copy)]
+struct Limit {
+    clock: Clock,
+    timeout: TimeDelta,
+    ends: Timestamp,
+}
+
+impl Limit {
+    /// For the next step.
+    fn step(&self) -> io::Result<Duration> {
+        let left = self.ends.saturating_since(self.clock.now()).min(self.timeout);
+        if left > TimeDelta::ZERO { Ok(left.to_std()) } else { Err(io::ErrorKind::TimedOut.into()) }
+    }
+}
+
+/// A connection whose steps are limited.
+struct Limited(TcpStream, Limit);
+
+impl Read for Limited {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.set_read_timeout(Some(self.1.step()?))?;
+        self.0.read(buffer)
+    }
+}
+
+impl Write for Limited {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.set_write_timeout(Some(self.1.step()?))?;
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+/// Scheme and host of a URL.
+fn shown(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return "the URL".to_owned() };
+    let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    format!("{scheme}://{}", host.rsplit('@').next().unwrap_or_default())
+}
+
+fn exchange(url: &str, json: &str, limit: Limit) -> io::Result<Vec<u8>> {
     let (secured, host, path) = parts(url).ok_or_else(|| {
         io::Error::new(io::ErrorKind::InvalidInput, "expected a URL such as http://HOST:PORT/PATH")
     })?;
@@ -81,15 +133,13 @@ fn exchange(url: &str, json: &str, timeout: Duration) -> io::Result<Vec<u8>> {
     let name = format!("{host}{}", bare.map_or(port, |_| ""));
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
     for address in name.to_socket_addrs()? {
-        let server = match TcpStream::connect_timeout(&address, timeout) {
-            Ok(server) => server,
+        let server = match TcpStream::connect_timeout(&address, limit.step()?) {
+            Ok(server) => Limited(server, limit),
             Err(error) => {
                 last = error;
                 continue;
             }
         };
-        server.set_write_timeout(Some(timeout))?;
-        server.set_read_timeout(Some(timeout))?;
         let length = json.len();
         let request = format!(
             "POST /{path} HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\
@@ -126,4 +176,46 @@ fn talk(mut server: impl Read + Write, request: &str) -> io::Result<Vec<u8>> {
         }
     }
     Ok(answer)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{net::TcpListener, thread};
+
+    use super::*;
+
+    #[test]
+    fn errors_do_not_show_the_secret_part_of_a_url() {
+        for (url, expected) in [
+            ("https://hooks.example/services/T0/secret", "https://hooks.example"),
+            ("http://user:secret@127.0.0.1:80?secret", "http://127.0.0.1:80"),
+            ("hooks.example/secret", "the URL"),
+        ] {
+            assert_eq!(shown(url), expected);
+        }
+        let error = post("ftp://hooks.example/secret", "{}", TimeDelta::from_seconds(1)).unwrap_err();
+        assert!(!error.to_string().contains("secret"), "{error}");
+    }
+
+    #[test]
+    fn a_slow_answer_ends_at_the_deadline() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/", listener.local_addr().unwrap());
+        // A byte each 20 ms, within each timeout, for 4 s.
+        let server = thread::spawn(move || {
+            let (mut client, _) = listener.accept().unwrap();
+            client.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+            let mut is_written = || {
+                // Waits.
+                let _ = client.read(&mut [0; 1024]);
+                client.write_all(b"x").is_ok()
+            };
+            (0..200).take_while(|_| is_written()).count()
+        });
+        let clock = Clock::start();
+        let (timeout, ends) = (TimeDelta::from_seconds(1), clock.now() + TimeDelta::from_millis(300));
+        let error = exchange(&url, "{}", Limit { clock, timeout, ends }).unwrap_err();
+        assert!(matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock), "{error}");
+        assert!(server.join().unwrap() < 200);
+    }
 }

@@ -1,8 +1,8 @@
 //! TLS of a client, by rustls. It trusts the authorities that the system trusts.
 
 use std::{
-    env, io,
-    net::TcpStream,
+    env,
+    io::{self, Read, Write},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -30,11 +30,11 @@ pub(super) fn bundle() -> PathBuf {
 
 /// A connection over `server` to the host of this name or address, whose certificate one of the authorities in the file `bundle` must
 /// have signed.
-pub(super) fn connect(
+pub(super) fn connect<S: Read + Write>(
     host: &str,
     bundle: &Path,
-    server: TcpStream,
-) -> io::Result<StreamOwned<ClientConnection, TcpStream>> {
+    server: S,
+) -> io::Result<StreamOwned<ClientConnection, S>> {
     let wrong = |text: String| io::Error::new(io::ErrorKind::InvalidInput, text);
     let name =
         ServerName::try_from(host.to_owned()).map_err(|error| wrong(format!("\"{host}\": {error}")))?;
@@ -79,8 +79,7 @@ fn fix(error: &io::Error, bundle: &Path) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use std::{
-        io::{Read, Write},
-        net::TcpListener,
+        net::{TcpListener, TcpStream},
         thread,
     };
 
