@@ -432,14 +432,19 @@ pub(crate) fn spec_of(
     duration: Option<TimeDelta>,
     own: &[Algorithm],
 ) -> Result<MediaSpec, PlanError> {
+    let unknown = || PlanError::Controller(offer.controller.clone());
     let known = Algorithm::all().chain(own.iter().copied());
     let found = known.into_iter().find(|known| known.name() == offer.controller);
-    let controller = found.or_else(|| controller(&offer.controller).ok());
+    let plain = || Algorithm::read_name(&offer.controller).ok().map(|(plain, _)| plain);
     if !offer.encoder.is_empty() && offer.encoder.parse::<Encoder>().is_err() {
         return Err(PlanError::Encoder(offer.encoder.clone()));
     }
-    let spec = described(offer, controller.ok_or_else(|| PlanError::Controller(offer.controller.clone()))?)?;
+    let mut spec = described(offer, found.or_else(plain).ok_or_else(unknown)?)?;
     check(&spec, duration.unwrap_or(TimeDelta::from_seconds(1)))?;
+    if found.is_none() {
+        // One with constants is never freed: it is made only where all else can be served.
+        spec.controller = controller(&offer.controller).map_err(|_| unknown())?;
+    }
     Ok(spec)
 }
 
@@ -552,6 +557,25 @@ mod tests {
             assert!(received(&media, None).is_ok());
         }
         assert!(spec_of(&MediaOffer { encoder: String::new(), ..media }, None, &[]).is_ok());
+    }
+
+    #[test]
+    fn constants_of_refused_offers_leave_nothing_behind() {
+        let controller = "nada+kappa=0.4321".to_owned();
+        let media = MediaOffer { controller, ..sent(&MediaPlan::default()) };
+        let refused = [
+            MediaOffer { feedback: "pigeon".to_owned(), ..media.clone() },
+            MediaOffer { encoder: "av2".to_owned(), ..media.clone() },
+            MediaOffer { max_payload: DataSize::ZERO, ..media.clone() },
+            MediaOffer { rates: [DataRate::ZERO; 3], ..media.clone() },
+        ];
+        assert!(refused.iter().all(|media| spec_of(media, None, &[]).is_err()));
+        assert!(!crate::scenario::is_made(&media.controller));
+        let media = MediaOffer { feedback: "nada".to_owned(), ..media };
+        assert_eq!(spec_of(&media, None, &[]).unwrap().controller.name(), media.controller);
+        assert!(crate::scenario::is_made(&media.controller));
+        let odd = MediaOffer { controller: "nada+kappa=1000".to_owned(), ..media };
+        assert!(matches!(spec_of(&odd, None, &[]), Err(PlanError::Controller(_))));
     }
 
     #[test]

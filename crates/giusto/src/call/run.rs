@@ -526,9 +526,10 @@ fn answer(
         voice.as_ref().map(VoiceInput::of_another_call).ok_or_else(|| lacks("speech".to_owned(), "--voice"))
     });
     let (video, voice) = (video.transpose()?, voice.transpose()?);
+    let receives = offer.sends.as_ref().map(|media| received(media, Some(duration)));
+    let receives = receives.transpose().map_err(refused)?;
     let sends = offer.wants.as_ref().map(|media| spec_of(media, Some(duration), &local.settings.algorithms));
     let mut sends = sends.transpose().map_err(refused)?;
-    let receives = offer.sends.as_ref().map(|media| received(media, Some(duration)));
     if let Some(spec) = &mut sends
         && spec.limits.max > max_rate
     {
@@ -545,10 +546,13 @@ fn answer(
         flow: REVERSE_ID.to_owned(),
         duration,
         flows: whole,
-        measured: offer.measured.map_or(whole, |[from, to]| (Timestamp::ZERO + from, Timestamp::ZERO + to)),
+        measured: offer
+            .measured
+            .filter(|[from, _]| *from < duration)
+            .map_or(whole, |[from, to]| (Timestamp::ZERO + from, Timestamp::ZERO + to)),
         is_caller: false,
         sends,
-        receives: receives.transpose().map_err(refused)?,
+        receives,
         sources: (sources, offer.sources),
         overhead: overhead(from.ip().to_canonical().is_ipv6(), offer.protection),
         timeline: local.settings.timeline,

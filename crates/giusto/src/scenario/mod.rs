@@ -69,4 +69,6 @@ pub use model::{
 };
 #[cfg(feature = "monitor")]
 pub use monitor::{HostSpec, MonitorSpec, Retention, Thresholds, WatchedKind, WatchedStream, Webhook};
+#[cfg(test)]
+pub(crate) use read::is_made;
 pub use setting::Setting;

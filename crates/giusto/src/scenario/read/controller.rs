@@ -23,6 +23,8 @@ const SUFFIX: &str = ".toml";
 /// Algorithms with constants are never freed: more different ones are refused in one program.
 const MOST: usize = 100_000;
 
+static MADE: Mutex<BTreeMap<String, Algorithm>> = Mutex::new(BTreeMap::new());
+
 /// A controller that is built in or one of `own`; `traces` are where a file is read from.
 pub(in crate::scenario) fn controller(
     node: &Node<'_>,
@@ -156,7 +158,6 @@ fn wanted(constant: &Constant) -> String {
 
 /// The algorithm with these values: the same one each time.
 fn with(plain: Algorithm, values: &[(&'static str, f64)]) -> Result<Algorithm, String> {
-    static MADE: Mutex<BTreeMap<String, Algorithm>> = Mutex::new(BTreeMap::new());
     if values.is_empty() {
         return Ok(plain);
     }
@@ -173,4 +174,10 @@ fn with(plain: Algorithm, values: &[(&'static str, f64)]) -> Result<Algorithm, S
     let algorithm = plain.with_constants(values).map_err(|error| error.to_string())?;
     made.insert(key, algorithm);
     Ok(algorithm)
+}
+
+/// Whether a controller with constants has been made under this name.
+#[cfg(test)]
+pub(crate) fn is_made(name: &str) -> bool {
+    MADE.lock().unwrap_or_else(PoisonError::into_inner).values().any(|made| made.name() == name)
 }

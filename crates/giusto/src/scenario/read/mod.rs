@@ -8,6 +8,8 @@ mod value;
 use giusto_congestion::Algorithm;
 
 #[cfg(test)]
+pub(crate) use self::controller::is_made;
+#[cfg(test)]
 pub(super) use self::value::quoted;
 pub(super) use self::{
     controller::{controller, is_file, named as controller_named, of_file as controller_of_file},
