@@ -23,8 +23,13 @@ use crate::{
     fingerprint::Fingerprint,
 };
 
-/// Handshakes at the same time; more are ignored.
+/// Handshakes at the same time. A new one takes the place of the oldest whose address is not proven within [`PROOF`]; where there is none,
+/// it is ignored.
 const MAX_PEERS: usize = 64;
+/// The same from one IP address.
+const MAX_PEERS_PER_HOST: usize = 32;
+/// Time within which an address is proven: one round trip. It bounds how many handshakes a flood begins.
+const PROOF: TimeDelta = TimeDelta::from_seconds(1);
 /// Time after which a handshake is forgotten, whether it has ended or not: until then its last flight is repeated where it was lost.
 const LIFE: TimeDelta = TimeDelta::from_seconds(10);
 /// Time within which a caller must be connected.
@@ -168,6 +173,20 @@ pub fn with_listener(
     }
 }
 
+/// Whether it begins a handshake: a record of type 22, and a message of type 1 (RFC 6347 §4.1, §4.3.2).
+fn is_client_hello(datagram: &[u8]) -> bool {
+    matches!(datagram, [22, ..]) && datagram.get(13) == Some(&1)
+}
+
+/// Whether our answer goes on with the handshake: it is no alert, no `HelloVerifyRequest` and no `HelloRetryRequest`, which is a
+/// `ServerHello` with this random number (RFC 8446 §4.1.3).
+fn goes_on(datagram: &[u8]) -> bool {
+    const RETRY: [u8; 4] = [0xCF, 0x21, 0xAD, 0x74];
+    let is_retry = || datagram.get(27..).is_some_and(|rest| rest.starts_with(&RETRY));
+    matches!(datagram, [22, ..])
+        && matches!(datagram.get(13), Some(kind) if *kind != 3 && !(*kind == 2 && is_retry()))
+}
+
 /// The listening end, for [`Calls::set_exchange`](giusto_session::call::Calls::set_exchange).
 #[derive(Debug)]
 pub struct DtlsListener {
@@ -184,6 +203,8 @@ struct Peer {
     dtls: Dtls,
     until: Timestamp,
     has_failed: bool,
+    /// It has returned the cookie.
+    is_proven: bool,
 }
 
 impl DtlsListener {
@@ -193,10 +214,25 @@ impl DtlsListener {
         Self { identity, origin, peers: BTreeMap::new(), queue: VecDeque::new(), results: VecDeque::new() }
     }
 
+    /// Whether there is a place for a handshake with this address.
+    fn make_room(&mut self, now: Timestamp, from: SocketAddr) -> bool {
+        let of_host = self.peers.keys().filter(|of| of.ip() == from.ip()).count();
+        let is_full = self.peers.len() >= MAX_PEERS;
+        if !is_full && of_host < MAX_PEERS_PER_HOST {
+            return true;
+        }
+        let is_late = |peer: &Peer| !peer.is_proven && peer.until <= now + (LIFE - PROOF);
+        let candidates =
+            self.peers.iter().filter(|(of, peer)| is_late(peer) && (is_full || of.ip() == from.ip()));
+        let oldest = candidates.min_by_key(|(_, peer)| peer.until).map(|(of, _)| *of);
+        oldest.is_some_and(|of| self.peers.remove(&of).is_some())
+    }
+
     /// Takes what a connection has to send, and its key.
     fn drain(&mut self, of: SocketAddr, outcome: Result<(), DtlsError>) {
         let Some(peer) = self.peers.get_mut(&of) else { return };
         while let Some(bytes) = peer.dtls.poll_transmit() {
+            peer.is_proven |= goes_on(&bytes);
             self.queue.push_back((of, bytes));
         }
         if let Err(error) = outcome {
@@ -212,7 +248,8 @@ impl DtlsListener {
 
 impl KeyExchange for DtlsListener {
     fn handle_datagram(&mut self, now: Timestamp, from: SocketAddr, bytes: &[u8]) {
-        if !self.peers.contains_key(&from) && self.peers.len() >= MAX_PEERS {
+        let is_served = self.peers.contains_key(&from) || is_client_hello(bytes) && self.make_room(now, from);
+        if !is_served {
             return;
         }
         let (identity, origin) = (&self.identity, self.origin);
@@ -220,6 +257,7 @@ impl KeyExchange for DtlsListener {
             dtls: Dtls::new(&identity.certificate, identity.expected, false, origin),
             until: now + LIFE,
             has_failed: false,
+            is_proven: false,
         });
         if peer.has_failed {
             return;
@@ -254,5 +292,70 @@ impl Peer {
     fn next_timeout(&self) -> Timestamp {
         let dtls = self.dtls.poll_timeout().filter(|_| !self.has_failed);
         dtls.map_or(self.until, |at| at.min(self.until))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(host: u8, port: u16) -> SocketAddr {
+        SocketAddr::from(([192, 0, 2, host], port))
+    }
+
+    /// The first flight of a caller.
+    fn hello(identity: &Identity, origin: Instant) -> (Dtls, Vec<u8>) {
+        let mut dtls = Dtls::new(&identity.certificate, None, true, origin);
+        dtls.handle_timeout(Timestamp::ZERO).unwrap();
+        let bytes = dtls.poll_transmit().unwrap();
+        (dtls, bytes)
+    }
+
+    #[test]
+    fn unproven_addresses_do_not_keep_others_out() {
+        let clock = Clock::start();
+        let identity = Identity { certificate: Certificate::generate().unwrap(), expected: None };
+        let mut listener = DtlsListener::new(identity.clone(), clock);
+        let at = |millis| Timestamp::ZERO + TimeDelta::from_millis(millis);
+        let (_, forged) = hello(&identity, clock.origin_instant());
+        for (number, first) in (20..=63).enumerate() {
+            let bytes = [&[first][..], &[0; 40]].concat();
+            listener.handle_datagram(at(0), address(1, number as u16), &bytes);
+        }
+        assert!(listener.peers.is_empty() && listener.queue.is_empty());
+        // One caller whose address is proven, before and in a flood.
+        let (mut caller, first) = hello(&identity, clock.origin_instant());
+        let mut to_listener = vec![first];
+        for step in 1..8 {
+            for bytes in to_listener.drain(..) {
+                listener.handle_datagram(at(step), address(9, 9), &bytes);
+            }
+            while let Some((to, bytes)) = listener.poll_transmit() {
+                assert_eq!(to, address(9, 9));
+                caller.handle(at(step), &bytes).unwrap();
+            }
+            to_listener.extend(std::iter::from_fn(|| caller.poll_transmit()));
+            if step == 2 {
+                assert!(listener.peers[&address(9, 9)].is_proven);
+            } else if step == 1 {
+                assert!(!listener.peers[&address(9, 9)].is_proven);
+            }
+        }
+        for number in 0..100_u16 {
+            listener.handle_datagram(at(10), address(1, 1000 + number), &forged);
+        }
+        assert_eq!(listener.peers.len(), 1 + MAX_PEERS_PER_HOST);
+        for host in 10..50 {
+            listener.handle_datagram(at(11), address(host, 5), &forged);
+        }
+        assert_eq!(listener.peers.len(), MAX_PEERS);
+        // They have had the time to prove their addresses.
+        for (millis, host, is_served) in [(1009, 60, false), (1010, 60, true), (1011, 61, true)] {
+            listener.handle_datagram(at(millis), address(host, 5), &forged);
+            assert_eq!(listener.peers.contains_key(&address(host, 5)), is_served);
+        }
+        assert_eq!(listener.peers.len(), MAX_PEERS);
+        assert!(listener.peers.contains_key(&address(9, 9)), "it is proven");
+        assert!(matches!(listener.poll_result(), Some((_, Ok(_)))));
     }
 }

@@ -190,7 +190,7 @@ impl Offer {
             return Err(OfferError::TooLong(text.len()));
         }
         let session = SessionDescription::unmarshal(&mut Cursor::new(text.as_bytes()))
-            .map_err(|error| OfferError::Syntax(error.to_string()))?;
+            .map_err(|error| OfferError::Syntax(printable(&error.to_string())))?;
         let media = &session.media_descriptions;
         if media.len() > MAX_MEDIA {
             return Err(OfferError::Syntax(format!("{} media lines, at most {MAX_MEDIA}", media.len())));
@@ -231,7 +231,7 @@ impl Offer {
         let (codec, payload_type) = video_format(line, codecs_wanted).ok_or_else(|| {
             let names: Vec<&str> =
                 codecs_wanted.iter().map(|codec| rtpmap(*codec).trim_end_matches("/90000")).collect();
-            OfferError::NoCodec { wanted: names.join(", "), found: codecs(line) }
+            OfferError::NoCodec { wanted: names.join(", "), found: printable(&codecs(line)) }
         })?;
         let directions = (sends, receives);
         let mut video = Accepted::of(line, index, (payload_type, rtpmap(codec)), directions)?;
@@ -397,8 +397,13 @@ impl MediaLine {
     }
 }
 
+/// The start of a text of the browser, without characters that could control a terminal.
+fn printable(text: &str) -> String {
+    text.chars().filter(|letter| !letter.is_control()).take(80).collect()
+}
+
 fn invalid(attribute: &'static str, value: &str, expected: &'static str) -> OfferError {
-    let value = value.chars().take(80).collect();
+    let value = printable(value);
     OfferError::Invalid { attribute, value, expected }
 }
 
@@ -433,4 +438,17 @@ fn fingerprint(line: &MediaDescription, session: &[Attribute]) -> Result<Fingerp
         }
     }
     Err(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_of_an_offer_do_not_control_a_terminal() {
+        let error = invalid("mid", &format!("\u{1b}[31mred{}", "x".repeat(500)), "a token").to_string();
+        assert!(!error.contains(char::is_control) && error.len() < 160, "{error:?}");
+        let error = Offer::parse("v=0\r\n\u{1b}[31mred\r\n").unwrap_err().to_string();
+        assert!(!error.contains(char::is_control), "{error:?}");
+    }
 }
