@@ -193,8 +193,11 @@ mod tests {
         ] {
             assert_eq!(shown(url), expected);
         }
-        let error = post("ftp://hooks.example/secret", "{}", TimeDelta::from_seconds(1)).unwrap_err();
-        assert!(!error.to_string().contains("secret"), "{error}");
+        for url in ["ftp://hooks.example/secret", "https://secret@127.0.0.1:9/", "http://127.0.0.1:9?secret"]
+        {
+            let error = post(url, "{}", TimeDelta::from_seconds(1)).unwrap_err().to_string();
+            assert!(!error.contains("secret"), "{error}");
+        }
     }
 
     #[test]

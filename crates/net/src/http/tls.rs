@@ -36,8 +36,7 @@ pub(super) fn connect<S: Read + Write>(
     server: S,
 ) -> io::Result<StreamOwned<ClientConnection, S>> {
     let wrong = |text: String| io::Error::new(io::ErrorKind::InvalidInput, text);
-    let name =
-        ServerName::try_from(host.to_owned()).map_err(|error| wrong(format!("\"{host}\": {error}")))?;
+    let name = ServerName::try_from(host.to_owned()).map_err(|error| wrong(error.to_string()))?;
     let mut roots = RootCertStore::empty();
     let found = CertificateDer::pem_file_iter(bundle).into_iter().flatten().filter_map(Result::ok);
     let (known, _) = roots.add_parsable_certificates(found);
