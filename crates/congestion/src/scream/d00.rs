@@ -18,6 +18,11 @@
 //!
 //! - `bytesInFlight + size < cwnd` is ≤ here.
 //! - The media rate is not changed while the queue is empty.
+//! - While the queueing delay falls above its target, the window falls half as fast as while it grows; in the draft (§9.1.4) `rttFactor` is
+//!   left out then, which up to an RTT of 100 ms is no slower.
+//! - A loss event replaces the change by the queueing delay; in the draft both follow one another.
+//! - The headroom (§9.1.4) is that of the bytes in flight before the acknowledgement, which the draft has subtracted by then.
+//! - The interval of packets (`tp`, §9.1.2) has no minimum; 1 ms would limit packets of 1200 bytes to 9.6 Mbit/s.
 //!
 //! # What the draft leaves open
 //!
