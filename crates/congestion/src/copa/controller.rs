@@ -3,7 +3,8 @@
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 
 use super::{
-    competition::Competition, config::Config, delay::PathDelay, usage::Usage, velocity::Velocity, window,
+    competition::Competition, config::Config, delay::PathDelay, losses::Losses, usage::Usage,
+    velocity::Velocity, window,
 };
 use crate::{
     acknowledgement::{MIN_PACING, PACKET_BOUNDS, ReportIntervals},
@@ -171,50 +172,8 @@ impl Copa {
     }
 }
 
-/// Share of losses above which the window is limited to what arrives: 10 %, from which Google Congestion Control reduces the rate
-/// (draft-ietf-rmcat-gcc-02 §6).
-const HEAVY_LOSS: f64 = 0.1;
 /// RTT before the first sample, for the reordering window.
 const FIRST_RTT: TimeDelta = TimeDelta::from_millis(100);
-
-/// Losses since the latest judgement, and what the path carries if they were heavy.
-#[derive(Debug, Clone, Default)]
-struct Losses {
-    since: Option<Timestamp>,
-    arrived: f64,
-    bytes: f64,
-    lost: f64,
-    /// Highest rate of the window, in bytes per second. `None`: losses do not limit it.
-    carried: Option<f64>,
-}
-
-impl Losses {
-    /// Fewest packets of which a share is judged.
-    const PACKETS: f64 = 20.0;
-    /// Increase of the highest rate with each judgement without heavy losses.
-    const LIFT: f64 = 1.25;
-
-    /// Handles a report, after which `lost` more packets are lost. Judges them if the latest judgement is at least `interval` ago.
-    fn on_report(&mut self, now: Timestamp, packets: &[PacketReport], lost: usize, interval: TimeDelta) {
-        let since = *self.since.get_or_insert(now);
-        for packet in packets.iter().filter(|packet| packet.arrival.is_some()) {
-            self.arrived += 1.0;
-            self.bytes += (packet.sent.size.as_bytes() as f64).min(PACKET_BOUNDS.1);
-        }
-        self.lost += lost as f64;
-        let (all, time) = (self.arrived + self.lost, now.saturating_since(since));
-        if all < Self::PACKETS || time < interval {
-            return;
-        }
-        let rate = self.bytes / time.as_seconds().max(1e-3) / (1.0 - HEAVY_LOSS);
-        let carried = if self.lost > HEAVY_LOSS * all {
-            Some(rate)
-        } else {
-            self.carried.map(|carried| carried * Self::LIFT).filter(|carried| *carried < 2.0 * rate)
-        };
-        *self = Self { since: Some(now), carried, ..Self::default() };
-    }
-}
 
 impl Controller for Copa {
     fn on_sent(&mut self, now: Timestamp, packet: &SentPacket) {

@@ -8,6 +8,7 @@
 //! | velocity | §2.1, step 4 | `velocity` |
 //! | competitive mode | §2.2 | `competition` |
 //! | application-limited media | ours, after RFC 7661 | `usage` |
+//! | heavy losses | ours | `losses` |
 //! | controller | | [`Copa`] |
 //!
 //! In equilibrium a flow keeps 1/δ packets in the queue on average: 2 in default mode.
@@ -41,6 +42,7 @@ mod competition;
 mod config;
 mod controller;
 mod delay;
+mod losses;
 mod usage;
 mod velocity;
 mod window;

@@ -241,8 +241,8 @@ fn pairs(summary: &Summary, ranked: &[&ControllerSummary]) -> Table {
         };
         std::iter::once(Cell::from(own.name.clone())).chain(ranked.iter().map(cell)).collect::<Vec<_>>()
     };
-    let caption = "Mean difference of the utility on the same scenarios, row less column, and half of its 95 % interval (bootstrap; of fewer than 20, Student's t). Marked: \
-                   the interval does not contain 0.";
+    let caption = "Mean difference of the utility on the same scenarios, row less column, and half of its 95 % interval (bootstrap; of \
+                   fewer than 20, Student's t). Marked: the interval does not contain 0.";
     Table::new("Pairs", caption, columns("", ranked), ranked.iter().map(row)).folded()
 }
 
