@@ -50,10 +50,12 @@ pub enum SessionRule {
 pub struct AbsoluteTime {
     line: IdealLine,
     packets: u32,
+    cycle: DataSize,
     rule: SessionRule,
     start: Option<Timestamp>,
     /// The time of the latest cycle at the rate.
     transmit_time: TimeDelta,
+    skipped: u64,
     state: State,
 }
 
@@ -73,9 +75,11 @@ impl AbsoluteTime {
         Self {
             line: IdealLine::new(plan.bps(), start),
             packets: plan.packets_per_cycle(),
+            cycle: plan.cycle_size(),
             rule,
             start,
             transmit_time: plan.period(),
+            skipped: 0,
             state: State::Ready,
         }
     }
@@ -123,8 +127,16 @@ impl Schedule for AbsoluteTime {
         }
     }
 
+    fn on_ended(&mut self, end: Timestamp) {
+        self.skipped = self.line.times_before(end, self.cycle).saturating_mul(u64::from(self.packets));
+    }
+
     fn late_cycles(&self) -> LateCycles {
-        LateCycles { clock_reversals: self.line.reversals(), ..LateCycles::default() }
+        LateCycles {
+            skipped_packets: self.skipped,
+            clock_reversals: self.line.reversals(),
+            ..LateCycles::default()
+        }
     }
 }
 

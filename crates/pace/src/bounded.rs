@@ -143,6 +143,10 @@ impl Schedule for Bounded {
         self.inner.on_starved(since, now);
     }
 
+    fn on_ended(&mut self, end: Timestamp) {
+        self.inner.on_ended(end);
+    }
+
     fn late_cycles(&self) -> LateCycles {
         self.inner.late_cycles()
     }
@@ -152,7 +156,7 @@ impl Schedule for Bounded {
 mod tests {
     use super::*;
     use crate::{
-        BurstBound, Deficit, Grid, GridConfig, SendSleep, Unpaced,
+        BurstBound, Deficit, Grid, GridConfig, Replay, SendSleep, Strategy, StrategyOptions, Unpaced,
         virtual_driver::{VirtualDriver, plan},
     };
 
@@ -237,6 +241,38 @@ mod tests {
             assert!(late.largest_burst_packets <= 8, "{late:?}");
             assert!(driver.now <= 11_600 * MILLI + 4 * MILLI);
         }
+    }
+
+    #[test]
+    fn a_strategy_that_owes_its_rate_counts_what_it_never_sends() {
+        let plan = plan(1_000_000, 125, 1);
+        let limits = Limits { duration: Some(TimeDelta::from_seconds(10)), ..Limits::default() };
+        for strategy in Strategy::ALL {
+            let inner = strategy.build(&plan, StrategyOptions::default()).unwrap();
+            let mut schedule = Bounded::new(inner, plan.size_on_layer(), limits);
+            // 2 ms for each datagram: half of the rate.
+            let mut driver =
+                VirtualDriver { send_costs: vec![2 * MILLI], ..VirtualDriver::new(plan.size_on_layer()) };
+            driver.run(&mut schedule, FOREVER);
+            let skipped = schedule.late_cycles().skipped_packets;
+            match strategy {
+                // Lost time is lost, or there is no schedule.
+                Strategy::SendSleep
+                | Strategy::SendSleepDeficit
+                | Strategy::Dt0
+                | Strategy::Dt1
+                | Strategy::Unpaced => assert_eq!(skipped, 0, "{strategy}"),
+                _ => assert_eq!(schedule.sent_packets() + skipped, 10_000, "{strategy}"),
+            }
+        }
+        // One recorded datagram per millisecond.
+        let recorded: Vec<_> = (0..20_000).map(TimeDelta::from_millis).collect();
+        let replay = Box::new(Replay::new(recorded.into(), None));
+        let mut schedule = Bounded::new(replay, plan.size_on_layer(), limits);
+        let mut driver =
+            VirtualDriver { send_costs: vec![2 * MILLI], ..VirtualDriver::new(plan.size_on_layer()) };
+        driver.run(&mut schedule, FOREVER);
+        assert_eq!(schedule.sent_packets() + schedule.late_cycles().skipped_packets, 10_000);
     }
 
     #[test]

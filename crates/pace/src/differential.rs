@@ -77,6 +77,7 @@ giusto_units::defaults! {
     pub struct DifferentialTime {
         line: IdealLine = IdealLine::new(plan.bps(), start),
         packets: u32 = plan.packets_per_cycle(),
+        cycle: DataSize = plan.cycle_size(),
         rule: DifferentialRule = rule,
         /// End of the previous cycle: `start` in the listing. `None` before the first call.
         cycle_start: Option<Timestamp> = None,
@@ -86,6 +87,7 @@ giusto_units::defaults! {
         send_time: TimeDelta = TimeDelta::ZERO,
         /// DT1 and DT2: time by which the following sleeps are still to be shortened.
         lost: TimeDelta = TimeDelta::ZERO,
+        skipped: u64 = 0,
         state: State = start.map_or(State::Ready, |until| State::Waiting { until }),
     }
     /// Cycles of `plan`, starting at `start` or, without it, at the first call.
@@ -211,8 +213,19 @@ impl Schedule for DifferentialTime {
         }
     }
 
+    /// What DT0 and DT1 do not compensate is lost by design, and is no cycle that was due.
+    fn on_ended(&mut self, end: Timestamp) {
+        if let DifferentialRule::Dt2 | DifferentialRule::Dt2Live { .. } = self.rule {
+            self.skipped = self.line.times_before(end, self.cycle).saturating_mul(u64::from(self.packets));
+        }
+    }
+
     fn late_cycles(&self) -> LateCycles {
-        LateCycles { clock_reversals: self.line.reversals(), ..LateCycles::default() }
+        LateCycles {
+            skipped_packets: self.skipped,
+            clock_reversals: self.line.reversals(),
+            ..LateCycles::default()
+        }
     }
 }
 

@@ -214,11 +214,8 @@ impl Schedule for Grid {
     }
 
     fn on_ended(&mut self, end: Timestamp) {
-        if self.line.due() < end {
-            let last = Timestamp::from_nanos(end.as_nanos().saturating_sub(1));
-            let owed = self.line.times_until(last, self.cycle).saturating_add(1);
-            self.late_cycles.skipped_packets += owed.saturating_mul(u64::from(self.packets));
-        }
+        let packets = self.line.times_before(end, self.cycle).saturating_mul(u64::from(self.packets));
+        self.late_cycles.skipped_packets = self.late_cycles.skipped_packets.saturating_add(packets);
     }
 
     fn late_cycles(&self) -> LateCycles {

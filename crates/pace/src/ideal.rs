@@ -119,6 +119,15 @@ impl IdealLine {
         late.checked_div(work).map_or(0, |times| u64::try_from(times).unwrap_or(u64::MAX))
     }
 
+    /// How many cycles of `size` are due before `end`.
+    pub(super) fn times_before(&self, end: Timestamp, size: DataSize) -> u64 {
+        if self.due() >= end {
+            return 0;
+        }
+        let last = Timestamp::from_nanos(end.as_nanos().saturating_sub(1));
+        self.times_until(last, size).saturating_add(1)
+    }
+
     fn span_of(&self, size: DataSize) -> Span {
         if let Some(work) = size.as_bytes().checked_mul(BITS_NANOS_PER_BYTE) {
             return Span { nanos: work / self.bps, rest: work % self.bps };

@@ -18,13 +18,14 @@ pub struct Replay {
     next: usize,
     start: Option<Timestamp>,
     clock: Forward,
+    skipped: u64,
 }
 
 impl Replay {
     /// A schedule that sends at `departures` after `start` or, without it, after the first call.
     #[inline]
     pub fn new(departures: Arc<[TimeDelta]>, start: Option<Timestamp>) -> Self {
-        Self { departures, next: 0, start, clock: Forward::default() }
+        Self { departures, next: 0, start, clock: Forward::default(), skipped: 0 }
     }
 }
 
@@ -50,8 +51,17 @@ impl Schedule for Replay {
         self.clock.clamp(now);
     }
 
+    fn on_ended(&mut self, end: Timestamp) {
+        let (Some(start), Some(rest)) = (self.start, self.departures.get(self.next..)) else { return };
+        self.skipped = rest.partition_point(|departure| start + *departure < end) as u64;
+    }
+
     fn late_cycles(&self) -> LateCycles {
-        LateCycles { clock_reversals: self.clock.reversals(), ..LateCycles::default() }
+        LateCycles {
+            skipped_packets: self.skipped,
+            clock_reversals: self.clock.reversals(),
+            ..LateCycles::default()
+        }
     }
 }
 

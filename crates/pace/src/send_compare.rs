@@ -29,8 +29,10 @@ use super::{
 pub struct SendCompare {
     line: IdealLine,
     packets: u32,
+    cycle: DataSize,
     start: Option<Timestamp>,
     sent: DataSize,
+    skipped: u64,
 }
 
 impl SendCompare {
@@ -39,8 +41,10 @@ impl SendCompare {
         Self {
             line: IdealLine::new(plan.bps(), start),
             packets: plan.packets_per_cycle(),
+            cycle: plan.cycle_size(),
             start,
             sent: DataSize::ZERO,
+            skipped: 0,
         }
     }
 
@@ -75,8 +79,16 @@ impl Schedule for SendCompare {
         self.line.clamp(now);
     }
 
+    fn on_ended(&mut self, end: Timestamp) {
+        self.skipped = self.line.times_before(end, self.cycle).saturating_mul(u64::from(self.packets));
+    }
+
     fn late_cycles(&self) -> LateCycles {
-        LateCycles { clock_reversals: self.line.reversals(), ..LateCycles::default() }
+        LateCycles {
+            skipped_packets: self.skipped,
+            clock_reversals: self.line.reversals(),
+            ..LateCycles::default()
+        }
     }
 }
 

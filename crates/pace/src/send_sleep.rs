@@ -52,8 +52,10 @@ pub enum Deficit {
 pub struct SendSleep {
     line: IdealLine,
     packets: u32,
+    cycle: DataSize,
     deficit: Deficit,
     owed: TimeDelta,
+    skipped: u64,
     state: State,
 }
 
@@ -77,8 +79,10 @@ impl SendSleep {
         Self {
             line: IdealLine::new(plan.bps(), start),
             packets: plan.packets_per_cycle(),
+            cycle: plan.cycle_size(),
             deficit,
             owed: TimeDelta::ZERO,
+            skipped: 0,
             state: start.map_or(State::Ready, |until| State::Waiting { until }),
         }
     }
@@ -145,8 +149,19 @@ impl Schedule for SendSleep {
         }
     }
 
+    /// What the counter does not compensate is lost by design, and is no cycle that was due.
+    fn on_ended(&mut self, end: Timestamp) {
+        if self.deficit == Deficit::SendTimeAndOversleep {
+            self.skipped = self.line.times_before(end, self.cycle).saturating_mul(u64::from(self.packets));
+        }
+    }
+
     fn late_cycles(&self) -> LateCycles {
-        LateCycles { clock_reversals: self.line.reversals(), ..LateCycles::default() }
+        LateCycles {
+            skipped_packets: self.skipped,
+            clock_reversals: self.line.reversals(),
+            ..LateCycles::default()
+        }
     }
 }
 
