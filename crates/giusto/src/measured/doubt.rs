@@ -5,12 +5,13 @@ use giusto_units::TimeDelta;
 use super::result::{FarEndFigures, FloodFigures, RunResult};
 use crate::trust::{self, Late};
 
+/// The share of datagrams that may be skipped, or not taken by the system.
+const SKIPPED: f64 = 0.01;
+
 impl RunResult {
     /// Why the figures do not show what was asked for, a clause for each reason: the receiver lost datagrams itself, the machine was
     /// too busy to send on time, or the counts contradict each other.
     pub(super) fn find_doubts(&self) -> Vec<String> {
-        // The share of datagrams that may be skipped, or not taken by the system.
-        const SKIPPED: f64 = 0.01;
         let mut doubts: Vec<_> = self.own_loss().into_iter().collect();
         let (sent, skipped) =
             (self.sent_packets.unwrap_or(0), self.slips.map_or(0, |slips| slips.skipped_packets));
@@ -18,7 +19,7 @@ impl RunResult {
         let planned = sent.saturating_add(skipped).saturating_add(unsent);
         let skips = skipped as f64 > SKIPPED * planned as f64;
         let left = skips.then(|| format!("{skipped} of {planned} datagrams were never sent"));
-        let signs: Vec<_> = [self.lateness(), left].into_iter().flatten().collect();
+        let signs: Vec<_> = [self.lateness(), left, self.slow_restarts()].into_iter().flatten().collect();
         if !signs.is_empty() {
             // The receiver knows the sender's address.
             let machine = if self.from.is_some() { "the sender's machine" } else { "this machine" };
@@ -85,6 +86,14 @@ impl RunResult {
         };
         let late = late.and_then(|late| Late::from_micros(late.p50, late.p99))?;
         late.beyond(what, trust::bound(self.packet_interval()))
+    }
+
+    /// That restarts of the schedule, which forget what was owed, left too little of the rate.
+    fn slow_restarts(&self) -> Option<String> {
+        let restarts = self.slips.map(|slips| slips.reanchors).filter(|restarts| *restarts > 0)?;
+        let share = self.tx_rate_bps? / self.rate_bps? as f64;
+        (share < 1.0 - SKIPPED)
+            .then(|| format!("{restarts} restarts of the schedule left {:.1} % of the rate", share * 100.0))
     }
 
     /// The time from one cycle of the schedule to the next; where that is unknown, the mean time between two datagrams. `None`
@@ -238,6 +247,15 @@ mod tests {
         let overloaded = "this machine was overloaded: half of the datagrams were at least 412.0 ms late, where 5.0 ms is allowed and \
                           11 of 1011 datagrams were never sent; try --realtime, fewer streams or a lower rate";
         assert_eq!(doubts, [overloaded]);
+        let restarts = |reanchors, tx_rate_bps| {
+            let slips = Some(SlipFigures { reanchors, ..SlipFigures::default() });
+            let (rate_bps, tx_rate_bps) = (Some(1_000_000), Some(tx_rate_bps));
+            RunResult { rate_bps, tx_rate_bps, slips, ..good.clone() }.find_doubts()
+        };
+        assert_eq!([restarts(7, 990_000.0), restarts(0, 1.0)], [[""; 0]; 2]);
+        let slow = "this machine was overloaded: 7 restarts of the schedule left 7.0 % of the rate; try --realtime, fewer streams or \
+                    a lower rate";
+        assert_eq!(restarts(7, 70_000.0), [slow]);
         // Published strategies drift: that is no fault of the machine.
         let drifts = RunResult { strategy: "send-sleep".to_owned(), schedule_error_us: late, ..good.clone() };
         assert_eq!(drifts.find_doubts(), [""; 0]);
