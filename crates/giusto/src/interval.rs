@@ -2,7 +2,7 @@
 
 mod figures;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use giusto_measure::{StreamMeter, StreamSummary};
 use giusto_net::UdpSocket;
@@ -282,12 +282,15 @@ pub struct ReceptionIntervals {
     interval: TimeDelta,
     arrivals: Arrivals,
     due: Option<Timestamp>,
+    /// The streams that have been opened and not been closed. Of those that end together, the receiver holds none when the first is
+    /// closed.
+    open: BTreeSet<StreamId>,
 }
 
 impl ReceptionIntervals {
     /// Intervals of this length.
     pub fn new(interval: TimeDelta) -> Self {
-        Self { interval, arrivals: Arrivals::default(), due: None }
+        Self { interval, arrivals: Arrivals::default(), due: None, open: BTreeSet::new() }
     }
 
     /// Call it with every event, and now and then without one. Only stream `only` counts, if it is given. Returns the figures of an
@@ -300,11 +303,17 @@ impl ReceptionIntervals {
         only: Option<StreamId>,
     ) -> Option<IntervalFigures> {
         let counts = |id| only.is_none_or(|only| only == id);
+        if let Some(ReceiverEvent::Opened(id)) = event
+            && counts(*id)
+        {
+            self.open.insert(*id);
+        }
         if let Some(ReceiverEvent::Closed(id, stream)) = event
             && counts(*id)
         {
             self.arrivals.update(id.0, Counts::of_stream(now, stream), true);
-            let ended = !receiver.streams().any(|(id, _)| counts(id));
+            self.open.remove(id);
+            let ended = self.open.is_empty() && !receiver.streams().any(|(id, _)| counts(id));
             return ended.then(|| self.end()).flatten();
         }
         if self.is_early(now) {

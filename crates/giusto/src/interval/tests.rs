@@ -1,4 +1,5 @@
 use giusto_measure::{Arrival, MeterConfig};
+use giusto_session::probe::{Inbound, LocalClock, Passive, ReceiverConfig};
 
 use super::*;
 use crate::testing::at;
@@ -92,6 +93,38 @@ fn streams_add_up() {
         assert!((3.0e6..3.03e6).contains(&all.rate_bps), "{all:?}");
     }
     assert_eq!(totals, (903, 0));
+}
+
+#[test]
+fn streams_that_end_together_are_counted_once() {
+    let config = ReceiverConfig::new([1; 32], LocalClock::default());
+    let mut receiver = Receiver::new(ReceiverConfig { passive: Some(Passive::Raw), ..config });
+    let mut intervals = ReceptionIntervals::new(TimeDelta::from_seconds(1));
+    let mut all = Vec::new();
+    let mut turn = |now, receiver: &mut Receiver| {
+        loop {
+            let event = receiver.poll_event();
+            all.extend(intervals.on_event(now, receiver, event.as_ref(), None));
+            if event.is_none() {
+                break;
+            }
+        }
+    };
+    // Three streams of 125 B every 10 ms; the third begins after the end of the first interval is due.
+    for ms in (0..1_500).step_by(10) {
+        for port in if ms < 1_200 { 1..=2 } else { 1..=3 } {
+            let (from, bytes) = (([127, 0, 0, 1], port).into(), &[0; 125]);
+            let (segment, at, tos, kernel_dropped, truncated) = (125, at(ms), None, None, false);
+            receiver.handle(at, &Inbound { from, bytes, segment, at, tos, kernel_dropped, truncated });
+        }
+        turn(at(ms), &mut receiver);
+    }
+    receiver.stop(at(1_500));
+    turn(at(1_500), &mut receiver);
+    let packets: Vec<_> = all.iter().filter_map(|interval| interval.received_packets).collect();
+    assert_eq!((packets.len(), packets.iter().sum()), (2, 330), "{all:?}");
+    assert_eq!((all[0].start_s, all[1].end_s), (0.0, 1.49));
+    assert_eq!((all[0].streams, all[1].streams), (2, 3));
 }
 
 #[test]
