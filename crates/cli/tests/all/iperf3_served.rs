@@ -62,6 +62,18 @@ fn an_iperf3_client_is_served() {
 }
 
 #[test]
+fn an_iperf3_client_divides_by_the_time_of_the_test() {
+    // Two datagrams in a second: half a second lies between them.
+    let server = Server::start(&["--once", "--json"]);
+    let args = ["-u", "-b", "200k", "-l", "12500", "-t", "1", "-J"];
+    let Some(mut client) = server.client(&args) else { return };
+    let output: Value = serde_json::from_slice(&client.output().unwrap().stdout).unwrap();
+    server.result();
+    let received = &output["end"]["sum_received"];
+    assert!((0.9..2.0).contains(&number(&received["seconds"])), "{received}");
+}
+
+#[test]
 fn an_iperf3_client_is_sent_to_with_reverse() {
     let server = Server::start(&["--once", "--json"]);
     let Some(mut client) = server.client(&["-u", "-R", "-b", "2M", "-l", "500", "-t", "1", "-J"]) else {

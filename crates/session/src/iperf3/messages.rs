@@ -215,7 +215,7 @@ pub struct StreamOutcome {
     pub packets: u64,
     /// Those of the omitted time.
     pub omitted_packets: u64,
-    /// How long it sent or received.
+    /// How long it sent, or could receive: the time of the test.
     pub duration: TimeDelta,
 }
 

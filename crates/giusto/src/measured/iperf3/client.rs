@@ -335,7 +335,8 @@ impl Test<'_> {
             thread.map(|thread| thread.join().map_err(|_| RunError::Thread("sending"))).transpose()
         })?;
         let interrupted = self.stop.load(Ordering::Relaxed);
-        let cpu_ratio = running.cpu_ratio(self.clock.now());
+        let over = self.clock.now();
+        let cpu_ratio = running.cpu_ratio(over);
         let ended = sent.as_ref().map_or(running.began(), |sent| sent.ended);
         let granted = || sockets.first().map_or_else(Granted::of_this_system, UdpSocket::granted);
         let mut sent = sent.map(|sent| sent.unreported(start, granted(), interrupted));
@@ -343,7 +344,7 @@ impl Test<'_> {
             stream.path_mtu = socket.path_mtu();
         }
         let idle = sent.is_none() && self.is_idle(&running);
-        self.end(link, sent.as_ref(), &mut running, cpu_ratio);
+        self.end(link, sent.as_ref(), &mut running, over, cpu_ratio);
         let failure = failure(link, &running, idle);
         let end = Ended {
             parameters: self.parameters,
@@ -377,14 +378,21 @@ impl Test<'_> {
         self.clock.now().saturating_since(running.last_heard().unwrap_or(running.began())) >= IDLE
     }
 
-    /// Exchanges the figures with the server.
-    fn end(&self, link: &mut Link, sent: Option<&Transmission>, running: &mut Running<'_>, cpu_ratio: f64) {
+    /// Exchanges the figures with the server, of a test that was over at `over`.
+    fn end(
+        &self,
+        link: &mut Link,
+        sent: Option<&Transmission>,
+        running: &mut Running<'_>,
+        over: Timestamp,
+        cpu_ratio: f64,
+    ) {
         if sent.is_some() && !link.over() {
             self.wait(link, running, DRAIN, |link, _| link.over());
         }
         running.drain();
         let first_received = sent.map_or(0, |sent| sent.streams.len());
-        let outcome = running.outcome(cpu_ratio, first_received, None, sent);
+        let outcome = running.outcome(cpu_ratio, first_received, over, sent);
         link.client.finish(self.clock.now(), outcome);
         link.flush();
         self.wait(link, running, TimeDelta::MAX, |link, _| link.over());

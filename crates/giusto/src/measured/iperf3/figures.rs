@@ -2,7 +2,6 @@
 
 use std::net::SocketAddr;
 
-use giusto_measure::StreamMeter;
 use giusto_net::Granted;
 use giusto_session::iperf3::{Incoming, Outcome, Parameters, StreamOutcome, stream_id};
 use giusto_units::{DataRate, TimeDelta};
@@ -136,14 +135,4 @@ pub(super) fn sent(stream: &Sent, id: i64, duration: TimeDelta, omitted: u64) ->
         duration,
         ..StreamOutcome::default()
     }
-}
-
-/// Time between the first and the last datagram of all streams.
-pub(super) fn span<'a>(streams: impl Iterator<Item = &'a Incoming>) -> TimeDelta {
-    let spans = streams.filter_map(Incoming::meter).map(StreamMeter::summary);
-    let ends = spans.filter_map(|summary| summary.first_arrival.zip(summary.last_arrival));
-    let ends: Vec<_> = ends.collect();
-    let first = ends.iter().map(|(first, _)| *first).min();
-    let last = ends.iter().map(|(_, last)| *last).max();
-    first.zip(last).map_or(TimeDelta::ZERO, |(first, last)| last - first)
 }

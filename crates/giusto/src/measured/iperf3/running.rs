@@ -32,6 +32,8 @@ pub(super) struct Running<'a> {
     pub(super) failed: Option<io::Error>,
     pub(super) clock: Clock,
     began: Timestamp,
+    /// Counting began: after the omitted time.
+    counts_from: Timestamp,
     cpu: ThreadCpu,
     sending: Option<Sending<'a>>,
     next_live: Timestamp,
@@ -69,6 +71,7 @@ impl<'a> Running<'a> {
             failed: None,
             clock,
             began,
+            counts_from: began,
             cpu: ThreadCpu::start(),
             sending,
             next_live: began,
@@ -127,6 +130,7 @@ impl<'a> Running<'a> {
     /// The omitted time is over. Returns what was sent in it.
     pub(super) fn end_omitted(&mut self) -> SentCounts {
         let sent = self.sent();
+        self.counts_from = self.clock.now();
         self.streams.iter_mut().for_each(Incoming::end_omitted);
         self.omitted_sent = sent.packets / self.sending.map_or(1, |sending| sending.streams) as u64;
         sent
@@ -174,18 +178,18 @@ impl<'a> Running<'a> {
     }
 
     /// The figures for the far end: of the streams received, the first of which has the index `first` in the test, and of those sent.
-    /// `span`: the time in which all were received, or each stream's own.
+    /// The time of the former is that of the test, which the client ended at `ended`: from the first to the last of N datagrams there
+    /// are N − 1 intervals, and iperf3 divides all bytes by this time.
     pub(super) fn outcome(
         &self,
         cpu_ratio: f64,
         first: usize,
-        span: Option<TimeDelta>,
+        ended: Timestamp,
         transmission: Option<&Transmission>,
     ) -> Outcome {
-        let received = self.streams.iter().zip(first..).map(|(stream, index)| {
-            let span = span.unwrap_or_else(|| figures::span(std::iter::once(stream)));
-            stream.outcome(stream_id(index), span)
-        });
+        let duration = ended.saturating_since(self.counts_from);
+        let received = self.streams.iter().zip(first..);
+        let received = received.map(|(stream, index)| stream.outcome(stream_id(index), duration));
         let first_sent = if first == 0 { self.streams.len() } else { 0 };
         let sent = transmission.into_iter().flat_map(|sent| {
             let counted = (sent.duration - self.omitted_time).max(TimeDelta::ZERO);

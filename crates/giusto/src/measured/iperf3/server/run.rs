@@ -23,7 +23,7 @@ use super::{Iperf3Server, Link, Notice};
 use crate::measured::{
     interval::SentCounts,
     iperf3::{
-        figures::{self, Ended},
+        figures::Ended,
         running::{Running, Sending},
     },
     live::Arrived,
@@ -75,7 +75,7 @@ impl Test<'_> {
             running.begin_intervals(host.config.interval, start, SentCounts::default());
         }
         let halt = Arc::new(AtomicBool::new(false));
-        let (mut ending, mut exchanged, mut client) = (false, false, None);
+        let (mut ending, mut exchanged, mut client) = (None, false, None);
         let (mut transmission, mut ended) = (None, start);
         thread::scope(|scope| {
             let mut thread = (!flows.is_empty()).then(|| {
@@ -87,7 +87,7 @@ impl Test<'_> {
                 let heard = running.read(false);
                 note(&mut running, link, now, heard);
                 host.pump(link, |event| match event {
-                    ServerEvent::Ending => ending = true,
+                    ServerEvent::Ending => ending = Some(now),
                     ServerEvent::Outcome(outcome) => client = Some(outcome),
                     _ => {}
                 });
@@ -96,14 +96,14 @@ impl Test<'_> {
                     running.begin_intervals(host.config.interval, now, sent);
                 }
                 let mut go_on = true;
-                if let Some(live) = running.turn(now, ending) {
-                    if !ending {
+                if let Some(live) = running.turn(now, ending.is_some()) {
+                    if ending.is_none() {
                         check_rate(host, link, live.arrived);
                     }
                     go_on = on_notice(Notice::Live(&live));
                 }
                 let stopped = link.must_end(stop, go_on);
-                if (ending || stopped) && transmission.is_none() {
+                if (ending.is_some() || stopped) && transmission.is_none() {
                     halt.store(true, Ordering::Relaxed);
                     let granted = self.socket.granted();
                     let sent = join(thread.take());
@@ -112,12 +112,12 @@ impl Test<'_> {
                 }
                 if let Some(client) = client.as_ref().filter(|_| !exchanged) {
                     exchanged = true;
-                    exchange(&mut running, link, now, client, transmission.as_ref());
+                    exchange(&mut running, link, (now, ending.unwrap_or(now)), client, transmission.as_ref());
                 }
                 if stopped {
                     break;
                 }
-                if running.streams.is_empty() || ending {
+                if running.streams.is_empty() || ending.is_some() {
                     running.gatherer.wait_for(&link.connection, SHORT_LOOK);
                 } else {
                     running.gatherer.nap();
@@ -195,11 +195,11 @@ fn note(running: &mut Running<'_>, link: &mut Link, now: Timestamp, heard: bool)
     }
 }
 
-/// Answers the client's figures with ours.
+/// Answers the client's figures with ours, of a test that it ended at `ended`.
 fn exchange(
     running: &mut Running<'_>,
     link: &mut Link,
-    now: Timestamp,
+    (now, ended): (Timestamp, Timestamp),
     client: &Outcome,
     transmission: Option<&Transmission>,
 ) {
@@ -212,8 +212,7 @@ fn exchange(
             stream.finish(reported.packets);
         }
     }
-    let span = figures::span(running.streams.iter());
-    let ours = running.outcome(running.cpu_ratio(now), 0, Some(span), transmission);
+    let ours = running.outcome(running.cpu_ratio(now), 0, ended, transmission);
     link.server.set_outcome(now, &ours);
     link.flush();
 }
