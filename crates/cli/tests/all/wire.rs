@@ -1,11 +1,11 @@
 //! What a receiver loses itself: it reads what arrives as fast as other programs do, and says what it did not read in time. It is no loss
 //! of the path. No test depends on how fast this machine is: on loopback, all that is lost is lost at an end.
 
-use std::{thread, time::Duration};
+use std::{process::Command, thread, time::Duration};
 
 use crate::{
     common::{
-        count, json,
+        count, giusto, json, number,
         process::{Listener, Running, start, start_by},
         run, text,
     },
@@ -167,4 +167,28 @@ fn a_reverse_stream_has_its_result_when_the_far_end_is_ended() {
         let runs = received["runs"].as_array().unwrap();
         assert!(runs.len() == 1 && count(&runs[0]["sent_packets"]) > 0, "{received}");
     });
+}
+
+#[test]
+fn a_time_namespace_has_a_clock_of_its_own() {
+    let mut namespace = Command::new("unshare");
+    namespace.args(["--time", "--fork", "--monotonic", "5000", "--kill-child"]);
+    let has_one = namespace.arg("true").status().is_ok_and(|status| status.success());
+    if !has_one {
+        eprintln!("SKIPPED: unshare makes no time namespace here");
+        return;
+    }
+    let giusto = giusto(&[]);
+    let mut inside = Command::new("unshare");
+    inside.args(["--time", "--fork", "--monotonic", "5000", "--kill-child"]).arg(giusto.get_program());
+    inside.args(["recv", "127.0.0.1:0", "--once", "--json"]);
+    let receiver = Listener::by(inside);
+    let sent = json(&run(&["send", &receiver.to(), "--count", "50", "--json"]));
+    let (received, _) = receiver.result();
+    for result in [sent, received] {
+        let delay = &result["one_way_delay_ms"];
+        let basis = delay["basis"].as_str().unwrap();
+        assert!(!basis.contains("one clock"), "{delay}");
+        assert!(number(&delay["p50"]).abs() < 500.0, "{delay}");
+    }
 }

@@ -38,6 +38,8 @@ pub use roam::{LONG_SILENCE, Roam};
 pub use session::{Driver, Link};
 pub use transmit::{rehearse, transmit};
 
+use std::os::unix::fs::MetadataExt;
+
 use giusto_session::probe::LocalClock;
 
 use crate::Clock;
@@ -46,17 +48,21 @@ use crate::Clock;
 pub fn local_clock(clock: Clock) -> LocalClock {
     let synchronised = Clock::synchronisation().ok().filter(|state| state.synchronised);
     LocalClock {
-        boot: boot_id(),
+        boot: monotonic_clock_id(),
         origin_monotonic_ns: clock.origin_monotonic_nanos(),
         origin_unix_ns: clock.origin_realtime_nanos(),
         synchronised_within_ns: synchronised.map(|state| state.maximum_error_us.saturating_mul(1_000)),
     }
 }
 
-/// The random identifier of this machine since its boot, 122 of its 128 bits random; `None` if the system provides none.
-fn boot_id() -> Option<[u8; 16]> {
+/// The random identifier of this machine since its boot, 122 of its 128 bits random, with the number of the time namespace, in which
+/// the monotonic clock may have an offset (`time_namespaces(7)`); `None` if the system provides none.
+fn monotonic_clock_id() -> Option<[u8; 16]> {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
     (digits.len() == 32).then_some(())?;
-    u128::from_str_radix(&digits, 16).ok().filter(|id| *id != 0).map(u128::to_be_bytes)
+    let boot = u128::from_str_radix(&digits, 16).ok().filter(|id| *id != 0)?;
+    // A kernel without time namespaces has one clock.
+    let namespace = std::fs::metadata("/proc/self/ns/time").map_or(0, |namespace| namespace.ino());
+    Some((boot ^ u128::from(namespace)).to_be_bytes())
 }
