@@ -248,13 +248,13 @@ impl SendArgs {
         }
         let sizes = match &self.script {
             Some(path) => Some(PayloadSizes::Trace(script_trace(path, &self.role, layout)?)),
-            None => self.payload.as_deref().map(payload_sizes).transpose()?,
+            None => self.payload.as_deref().map(|spec| payload_sizes(spec, layout)).transpose()?,
         };
         Ok((Media::Filler(layout, sizes.unwrap_or(PayloadSizes::Fixed(self.size))), None))
     }
 }
 
-fn payload_sizes(spec: &str) -> Result<PayloadSizes, UsageError> {
+fn payload_sizes(spec: &str, layout: Layout) -> Result<PayloadSizes, UsageError> {
     let Some(path) = spec.strip_prefix("trace:") else {
         return spec.parse().map_err(|error| UsageError::new(format!("--payload: {error}")));
     };
@@ -262,7 +262,17 @@ fn payload_sizes(spec: &str) -> Result<PayloadSizes, UsageError> {
         UsageError::new(format!("--payload trace:{}", unreadable(Path::new(path), &error)))
     })?;
     let trace = PayloadTrace::parse(&text, path).map_err(UsageError::new)?;
+    check_sizes(&trace, layout, &format!("--payload trace:{path}"))?;
     Ok(PayloadSizes::Trace(trace))
+}
+
+/// What was asked for size by size is sent so, or not at all.
+fn check_sizes(trace: &PayloadTrace, layout: Layout, what: &str) -> Result<(), UsageError> {
+    let (least, most) = (layout.header_bytes().max(1) as u64, LONGEST as u64);
+    if let Some(size) = trace.sizes().iter().find(|size| !(least..=most).contains(&size.as_bytes())) {
+        misuse!("{what}: size: must be from {least} B, the header, to {most} B, found {size}");
+    }
+    Ok(())
 }
 
 /// The longest payload: RFC 768 over RFC 791.
@@ -279,7 +289,12 @@ fn payload_content(path: &Path, layout: Layout, size: DataSize) -> Result<Payloa
             .read_to_end(&mut bytes)
             .map_err(|error| wrong(&format!("-: cannot read: {error}")))?;
         let content = PayloadContent::frames(&name, bytes).map_err(|error| wrong(&error))?;
-        let longest = content.sizes(header).sizes().iter().copied().max().unwrap_or_default();
+        let trace = content.sizes(header);
+        let longest = trace.sizes().iter().copied().max().unwrap_or_default();
+        // Filler would stand for it.
+        if trace.sizes().contains(&DataSize::ZERO) {
+            return Err(wrong(&"-: a frame must have at least 1 byte with --raw"));
+        }
         if longest.as_bytes() > LONGEST as u64 {
             let most = LONGEST - header;
             return Err(wrong(&format!(
@@ -306,13 +321,7 @@ fn script_trace(path: &Path, role: &str, layout: Layout) -> Result<PayloadTrace,
     let Some(trace) = trace else {
         misuse!("--as {role}: this end never talks in {}: choose the other role", path.display());
     };
-    let (least, most) = (layout.header_bytes().max(1) as u64, LONGEST as u64);
-    if let Some(size) = trace.sizes().iter().find(|size| !(least..=most).contains(&size.as_bytes())) {
-        misuse!(
-            "--script {}: size: must be from {least} B, the header, to {most} B, found {size}",
-            path.display()
-        );
-    }
+    check_sizes(&trace, layout, &format!("--script {}", path.display()))?;
     Ok(trace)
 }
 

@@ -27,6 +27,7 @@ const ALWAYS: &str = r#"
     send 127.0.0.1:9 --profile g711 --ptime 7 => ptime
     send 127.0.0.1:9 --payload uniform:9 => uniform
     send 127.0.0.1:9 --payload trace:backwards.csv => backwards.csv:2
+    send 127.0.0.1:9 --payload trace:small.csv => --payload trace:small.csv: size: must be from 40 B, the header, to 65507 B, found 33 B
     send 127.0.0.1:9 --payload-file none => none
     send 127.0.0.1:9 --payload-file empty => no bytes to send
     send 127.0.0.1:9 --payload-file keys --size 40 => --size: must be above 40 B
@@ -274,6 +275,7 @@ fn wrong_usage_is_one_line_and_exit_status_2() {
         ("keys", &*key_file("11")),
         ("empty", ""),
         ("backwards.csv", "0.3,100\n0.1,100\n"),
+        ("small.csv", "100\n33\n"),
         ("part.toml", "[[part]]\nwho = \"near\"\ntime = \"1 s\"\n"),
         ("typo.toml", "# a comment\nalgorithm = \"scream:v2\"\ndelya-target = \"15 ms\"\n"),
         ("many.toml", many),

@@ -75,6 +75,9 @@ fn frames_of_standard_input_are_datagrams() {
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("the frame at offset 7 lacks 1 bytes"), "{}", text(&output.stderr));
     assert!(datagrams(&receiver).is_empty(), "nothing of a broken input is sent");
+    let output = send(b"\x00\x02to\x00\x00");
+    assert!(text(&output.stderr).contains("at least 1 byte"), "{}", text(&output.stderr));
+    assert!(datagrams(&receiver).is_empty(), "no filler stands for an empty frame");
 }
 
 #[test]
