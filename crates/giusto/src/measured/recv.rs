@@ -338,8 +338,14 @@ pub fn result(stream: &mut Stream, cpu_ratio: Option<f32>, granted: &Granted) ->
         StreamFormat::Rtp { voice: Some(profile), .. } => format!("rtp {profile}"),
         StreamFormat::Rtp { voice: None, .. } => "rtp".to_owned(),
     });
-    if stream.request().is_some() && stream.sender().is_none() {
-        // How many datagrams followed the last one that arrived is unknown.
+    let is_raw = stream.format() == StreamFormat::Raw;
+    if is_raw {
+        // Without sequence numbers one datagram is as good as another.
+        (result.duplicate_packets, result.reordered_packets) = (None, None);
+        (result.too_old_packets, result.implausible_packets, result.loss_bursts) = (None, None, None);
+    }
+    if (is_raw || stream.request().is_some()) && stream.sender().is_none() {
+        // How many datagrams followed the last one that arrived is unknown, and of raw ones how many were before it.
         (result.lost_packets, result.loss_ratio, result.loss_bursts) = (None, None, None);
     }
     if stream.request().is_none() {
