@@ -16,6 +16,7 @@ use giusto_session::probe::{
 };
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 use ipnet::IpNet;
+use serde::Serialize;
 use serde_json::json;
 
 use crate::{
@@ -26,6 +27,15 @@ use crate::{
     usage::{UsageError, misuse},
 };
 use giusto::measured::{RunError, interval::Interval, result::RunResult};
+
+/// The only result, and what the service counted beside it.
+#[derive(Serialize)]
+struct Only<'a> {
+    #[serde(flatten)]
+    one: &'a RunResult,
+    #[serde(flatten)]
+    counts: BTreeMap<&'a str, serde_json::Value>,
+}
 
 /// The number of results kept until the end, the newest, so that other hosts cannot exhaust the memory.
 const MAX_RESULTS: usize = 10_000;
@@ -232,14 +242,14 @@ impl Service {
         }
     }
 
-    /// Prints the results of streams as one JSON object, if that is asked for: with `once` the only one, else all with `counts`.
+    /// Prints the results of streams as one JSON object, if that is asked for, with `counts`: with `once` the only one, else all.
     pub(crate) fn print_object(
         &mut self,
         once: bool,
         mut counts: BTreeMap<&str, serde_json::Value>,
     ) -> anyhow::Result<()> {
         match &*self.newest.make_contiguous() {
-            [one] if once => self.output.object(one),
+            [one] if once => self.output.object(&Only { one, counts }),
             runs => {
                 counts.extend([("runs", json!(runs)), ("omitted_runs", json!(self.omitted))]);
                 self.output.object(&counts)

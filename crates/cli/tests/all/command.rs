@@ -186,6 +186,19 @@ fn unannounced_streams_are_measured_with_accept() {
 }
 
 #[test]
+fn a_receiver_of_one_stream_tells_what_belongs_to_none() {
+    let receiver = receiver(&["--once", "--json"]);
+    let other = UdpSocket::bind("127.0.0.1:0").unwrap();
+    for _ in 0..7 {
+        other.send_to(b"hello", receiver.address).unwrap();
+    }
+    run(&["send", &receiver.to(), "--rate", "1M", "--count", "5"]);
+    let received = receiver.result().0;
+    assert_has(&received, &json!({ "received_packets": 5, "lost_packets": 0 }));
+    assert_eq!(received["unmeasured_datagrams"]["foreign"], 7, "{received}");
+}
+
+#[test]
 fn hostile_datagrams_are_counted_and_harm_no_stream() {
     let receiver = receiver(&["--json"]);
     let hostile = UdpSocket::bind("127.0.0.1:0").unwrap();
