@@ -310,6 +310,27 @@ pub(crate) fn resolve_any(
 }
 
 impl PacingArgs {
+    /// Refuses what has no effect with any of these strategies.
+    pub(crate) fn check(&self, strategies: &[Strategy]) -> Result<(), UsageError> {
+        let has_grid = strategies.contains(&Strategy::Grid);
+        let sleeps = |strategy: &Strategy| {
+            !matches!(strategy, Strategy::Grid | Strategy::SendCompare | Strategy::Unpaced)
+        };
+        let flags = [
+            ("--catch-up", self.catch_up != CatchUp::Burst && !has_grid, "only with --strategy grid"),
+            ("--burst", self.burst.is_some() && !has_grid, "only with --strategy grid"),
+            (
+                "--spin",
+                self.spin && !strategies.iter().any(sleeps),
+                "only with strategies that sleep for a time",
+            ),
+        ];
+        match flags.into_iter().find(|(_, is_idle, _)| *is_idle) {
+            Some((flag, _, when)) => misuse!("{flag}: has an effect {when}: leave it out"),
+            None => Ok(()),
+        }
+    }
+
     /// The pacing that the flags and a strategy make.
     pub(crate) fn pacing(&self, strategy: Strategy) -> Pacing {
         Pacing {

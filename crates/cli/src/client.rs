@@ -198,6 +198,7 @@ pub(crate) fn measure(
     page: &mut Option<LivePage>,
     session: &impl Client,
 ) -> anyhow::Result<ExitCode> {
+    args.pacing.check(&[args.strategy])?;
     let mut output = Output::new(&args.output, far_end.text, far_end.shows_sender);
     let mut printed = Ok(());
     let progress = Progress::live();

@@ -34,6 +34,10 @@ const ALWAYS: &str = r#"
     send 127.0.0.1:9 --script part.toml => --script part.toml:1: a part without size: add size = "172 B"
     send 127.0.0.1:9 --max-burst-rate 1k => 1 kbit/s
     send 127.0.0.1:9 --burst 0 => 0
+    send 127.0.0.1:9 --burst 4 --strategy at0 => --burst: has an effect only with --strategy grid
+    send 127.0.0.1:9 --catch-up skip --strategy send-sleep => --catch-up: has an effect only with --strategy grid
+    send 127.0.0.1:9 --spin => --spin: has an effect only with strategies that sleep for a time
+    cbr --spin --strategy grid,send-compare => --spin: has an effect
     send 127.0.0.1:9 --dscp 64 => 64
     send 127.0.0.1:9 --duratoin 1s => --duration
     send 127.0.0.1:9 --interval 0.1 => must be at least
