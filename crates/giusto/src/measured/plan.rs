@@ -121,7 +121,7 @@ giusto_units::defaults! {
         pub layer: HeaderLayer = HeaderLayer::Payload,
         /// How departures are timed.
         pub pacing: Pacing = Pacing::default(),
-        /// When sending ends.
+        /// When sending ends; its bytes are those of the payload, whatever the layer.
         pub limits: Limits = limits,
         /// Whether fragments are forbidden: then a datagram that exceeds the path MTU ends the run.
         pub dont_fragment: bool = false,
@@ -391,7 +391,16 @@ impl ResolvedPlan {
             };
             (schedule, self.plan.layer.on_wire(self.size, self.ip))
         };
-        Ok(Box::new(Bounded::new(schedule, packet_size, self.plan.limits.with_start(start))))
+        Ok(Box::new(Bounded::new(schedule, packet_size, self.limits().with_start(start))))
+    }
+
+    /// The limits, with that of the payload as one of the bytes that the schedule counts; where sizes vary, headers are those of the
+    /// mean.
+    fn limits(&self) -> Limits {
+        let limits = self.plan.limits;
+        let Some(payload) = limits.size else { return limits };
+        let datagrams = payload.as_bytes().div_ceil(self.size.as_bytes().max(1));
+        limits.with_size(payload + self.header() * datagrams)
     }
 
     fn keeping(&self) -> TimeKeeping {
@@ -478,6 +487,8 @@ impl ResolvedPlan {
 
 #[cfg(test)]
 mod tests {
+    use giusto_pace::Step;
+
     use super::*;
 
     fn resolve(layout: Layout, bytes: u64, burst_rate: Option<u64>) -> Result<ResolvedPlan, StreamPlanError> {
@@ -508,6 +519,36 @@ mod tests {
         assert!(resolve(Layout::Giusto, 200, Some(1_000_000)).is_ok());
         let error = resolve(Layout::Giusto, 200, Some(999_999)).unwrap_err();
         assert!(matches!(error, StreamPlanError::Cycle(PlanError::BurstRateTooLow { .. })), "{error}");
+    }
+
+    #[test]
+    fn bytes_to_send_are_payload_at_every_layer() {
+        for layer in HeaderLayer::ALL {
+            // With a payload of 10 B, frames are padded.
+            for (size, bytes, expected) in [(1200, 120_000, 100), (1200, 120_001, 101), (10, 995, 100)] {
+                let limits = Limits::default().with_size(DataSize::from_bytes(bytes));
+                let sizes = PayloadSizes::Fixed(DataSize::from_bytes(size));
+                let mut plan =
+                    StreamPlan::constant(Some(DataRate::from_bps(1_000_000)), DataSize::ZERO, limits);
+                (plan.media, plan.layer) = (Media::Filler(Layout::Raw, sizes), layer);
+                let plan = plan.resolve(IpVersion::V4).unwrap();
+                let mut schedule = plan.schedule(Timestamp::ZERO, 0, 1).unwrap();
+                let (mut now, mut sent) = (Timestamp::ZERO, 0);
+                loop {
+                    match schedule.next(now) {
+                        Step::Send(cycle) => {
+                            sent += cycle.packets;
+                            let on_wire = layer.on_wire(plan.size(), IpVersion::V4);
+                            schedule.on_sent(now, on_wire * u64::from(cycle.packets));
+                        }
+                        Step::SleepUntil(at) => now = at,
+                        Step::Done => break,
+                        step => panic!("{step:?}"),
+                    }
+                }
+                assert_eq!(sent, expected, "{layer} {size}");
+            }
+        }
     }
 
     #[test]
