@@ -81,6 +81,20 @@ fn the_far_end_sends_with_reverse_and_both_with_bidir() {
 }
 
 #[test]
+fn a_far_end_that_limits_its_stream_is_an_error_with_figures() {
+    let receiver = Receiver::start("127.0.0.1:0", &["--max-lifetime", "500ms"]);
+    let to = receiver.0.address.to_string();
+    let output = run(&["send", &to, "-R", "-b", "1M", "-l", "500", "-t", "3", "--json"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("of 750 datagrams"), "{}", text(&output.stderr));
+    assert!(json(&output)["received_packets"].as_u64() > Some(50));
+    // What is within the limit is no failure.
+    let within = run(&["send", &to, "-R", "-b", "1M", "-l", "500", "--count", "50", "--json"]);
+    assert_has(&json(&within), &json!({ "received_packets": 50 }));
+    assert_eq!(text(&within.stderr), "");
+}
+
+#[test]
 fn short_flags_mean_the_long_ones() {
     let receiver = Receiver::start("127.0.0.1:0", &[]);
     let port = receiver.0.address.port().to_string();

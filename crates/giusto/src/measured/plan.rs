@@ -326,6 +326,18 @@ impl ResolvedPlan {
         self.cycle.as_ref().map(CyclePlan::period)
     }
 
+    /// How many datagrams the limits let it send, where they say; about so many where sizes vary.
+    pub(super) fn datagrams(&self) -> Option<u64> {
+        let limits = self.plan.limits;
+        let on_layer = (self.size + self.header()).as_bits().max(1) as f64;
+        let by_time = limits
+            .duration
+            .zip(self.rate)
+            .map(|(duration, rate)| (duration.as_seconds() * rate.as_bps() as f64 / on_layer).ceil() as u64);
+        let by_size = limits.size.map(|size| size.as_bytes().div_ceil(self.size.as_bytes().max(1)));
+        [by_time, limits.packets, by_size].into_iter().flatten().min()
+    }
+
     /// In how many IP packets each datagram crosses a link with this MTU; `None` where the sizes vary.
     pub(super) fn fragments(&self, mtu: DataSize) -> Option<u64> {
         let varies =

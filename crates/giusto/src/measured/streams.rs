@@ -15,7 +15,7 @@ use crate::measured::{
     RunError,
     interval::ReceptionIntervals,
     live::{Arrived, Client, Live, Outcome},
-    plan::StreamPlan,
+    plan::{ResolvedPlan, StreamPlan},
     race::{choose, first_receiver, first_with_route},
     recv::{self, Reception},
     result::RunResult,
@@ -106,7 +106,7 @@ impl Streams {
         let failure = failure.or_else(|| sent.as_ref().and_then(Transmission::failure));
         let failure = failure.or_else(|| match &received {
             _ if stop.load(Ordering::Relaxed) => None,
-            Some((Some(Ended::Finished), _)) => None,
+            Some((Some(Ended::Finished), result)) => cut_short(&plan, result),
             Some(_) => Some("the sender there disappeared".to_owned()),
             None => Some(format!(
                 "it agreed to send, but nothing arrived within {BEGINS}: is UDP blocked on the path?"
@@ -116,6 +116,23 @@ impl Streams {
         let results = sent.into_iter().chain(received.map(|(_, result)| result)).collect();
         Ok(Outcome::of_streams(results, failure))
     }
+}
+
+/// That the far end has ended its stream long before what was asked for, if it has.
+fn cut_short(plan: &ResolvedPlan, received: &RunResult) -> Option<String> {
+    /// The share of the datagrams that may be missing, beside the last cycles.
+    const SHORT: f64 = 0.05;
+    let asked = plan.datagrams()?;
+    let skipped = received.slips.map_or(0, |slips| slips.skipped_packets);
+    let had =
+        received.sent_packets?.saturating_add(skipped).saturating_add(received.unsent_packets.unwrap_or(0));
+    let few = (had.saturating_add(2) as f64) < asked as f64 * (1.0 - SHORT);
+    few.then(|| {
+        format!(
+            "the far end ended its stream after {had} of {asked} datagrams: it was stopped, or it limits streams (--max-lifetime, \
+             --max-bytes)"
+        )
+    })
 }
 
 /// Measures the stream that comes. Without one for [`BEGINS`] there is nothing to return.
