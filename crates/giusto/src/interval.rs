@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use giusto_measure::{StreamMeter, StreamSummary};
 use giusto_net::UdpSocket;
-use giusto_session::probe::{Receiver, ReceiverEvent, Stream, StreamId};
+use giusto_session::probe::{Receiver, ReceiverEvent, Stream, StreamId, wire::StreamFormat};
 use giusto_units::{DataSize, TimeDelta, Timestamp};
 
 pub use figures::{Interval, IntervalFigures, ReflectorInterval, StampInterval};
@@ -39,6 +39,8 @@ pub struct Counts {
     /// Of these, those that the receiver's socket dropped.
     dropped: u64,
     jitter: Option<TimeDelta>,
+    /// The datagrams have no sequence numbers: what was lost is unknown.
+    is_raw: bool,
 }
 
 impl Counts {
@@ -54,12 +56,14 @@ impl Counts {
             lost: losses.lost,
             dropped: meter.kernel_dropped_packets(),
             jitter: meter.jitter(),
+            is_raw: false,
         }
     }
 
     /// Those of a stream of datagrams.
     pub(crate) fn of_stream(at: Timestamp, stream: &Stream) -> Self {
-        Self { dropped: stream.kernel_dropped_packets(), ..Self::of_meter(at, stream.meter()) }
+        let is_raw = stream.format() == StreamFormat::Raw;
+        Self { dropped: stream.kernel_dropped_packets(), is_raw, ..Self::of_meter(at, stream.meter()) }
     }
 
     /// Those of all packets of a media session that has received since `began`, headers included.
@@ -71,7 +75,7 @@ impl Counts {
         lost: u64,
     ) -> Self {
         let (arrivals, header) = ((packets > 0).then_some((began, at)), DataSize::ZERO);
-        Self { at, arrivals, packets, payload, header, lost, dropped: 0, jitter: None }
+        Self { at, arrivals, packets, payload, header, lost, dropped: 0, jitter: None, is_raw: false }
     }
 
     /// When they were read, on the receiver's clock.
@@ -94,6 +98,7 @@ impl Counts {
             lost: summary.lost_packets,
             dropped: summary.kernel_dropped_packets,
             jitter: summary.jitter,
+            is_raw: false,
         }
     }
 
@@ -129,6 +134,8 @@ struct Arrived {
     lost: i64,
     dropped: i64,
     jitter: Option<TimeDelta>,
+    /// What a stream lost is unknown.
+    is_raw: bool,
 }
 
 /// The received streams of a run. Times are those of one clock, the receiver's.
@@ -194,6 +201,7 @@ impl Arrivals {
             all.dropped =
                 all.dropped.saturating_add(signed(now.dropped).saturating_sub(signed(base.dropped)));
             all.jitter = all.jitter.max(now.jitter);
+            all.is_raw |= now.is_raw;
             *side = Side { begins: begins && packets == 0, base_at: until, base: now, ..*side };
         }
         self.sides.retain(|_, side| !side.closed);
@@ -208,13 +216,13 @@ impl Arrivals {
 
 impl IntervalFigures {
     fn add_arrived(&mut self, arrived: &Arrived) {
-        let Arrived { start, end, packets, bytes, rate_bps, lost, dropped, jitter, .. } = *arrived;
+        let Arrived { start, end, packets, bytes, rate_bps, lost, dropped, jitter, is_raw, .. } = *arrived;
         self.received_span_s = Some((end - start).as_seconds());
         self.received_packets = Some(packets);
         self.received_bytes = Some(bytes);
         self.rx_rate_bps = Some(rate_bps);
-        self.lost_packets = Some(lost);
-        self.loss_ratio = loss_ratio(packets, lost);
+        self.lost_packets = (!is_raw).then_some(lost);
+        self.loss_ratio = loss_ratio(packets, lost).filter(|_| !is_raw);
         self.kernel_dropped_packets = Some(dropped);
         self.jitter_ms = jitter.map(TimeDelta::as_millis);
     }
@@ -357,7 +365,9 @@ impl ReceptionIntervals {
         let last = self.take();
         self.arrivals = Arrivals::default();
         self.due = None;
-        last.filter(|last| last.received_packets != Some(0) || last.lost_packets != Some(0))
+        last.filter(|last| {
+            last.received_packets != Some(0) || last.lost_packets.is_some_and(|lost| lost != 0)
+        })
     }
 
     fn take(&mut self) -> Option<IntervalFigures> {

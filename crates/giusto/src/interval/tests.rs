@@ -125,6 +125,11 @@ fn streams_that_end_together_are_counted_once() {
     assert_eq!((packets.len(), packets.iter().sum()), (2, 330), "{all:?}");
     assert_eq!((all[0].start_s, all[1].end_s), (0.0, 1.49));
     assert_eq!((all[0].streams, all[1].streams), (2, 3));
+    // Nothing shows what raw streams lose.
+    assert!(
+        all.iter().all(|interval| (interval.lost_packets, interval.loss_ratio) == (None, None)),
+        "{all:?}"
+    );
 }
 
 #[test]
