@@ -15,8 +15,8 @@ use std::{
 
 use giusto::{
     call::{
-        CallPlan, CallRecord, CallRunError, CallSettings, Caller, Direction, Listener, MediaPlan, PlanError,
-        SaveTarget, VideoInput, VoiceInput,
+        CallPlan, CallRecord, CallRunError, CallSettings, Caller, Direction, Listener, Live, MediaPlan,
+        PlanError, SaveTarget, VideoInput, VoiceInput,
         race::first_listener,
         run::{ListenerEvent, create_trace},
     },
@@ -40,12 +40,13 @@ use serde_json::json;
 
 use self::{
     flags::{EndArgs, MediaArgs, PeerArgs, TALK},
-    printed::{live_line, print_record},
+    printed::{live_line, record_text},
 };
 use crate::{
     args, command_line,
-    console::{self, complain, print_json},
+    console::{self, complain, print_json, print_text},
     live::{Awaits, LivePage},
+    printer::{Printer, with_printer},
     run::Run,
     send::wav_samples,
     usage::{UsageError, misuse},
@@ -117,8 +118,10 @@ fn is_misuse<T>(outcome: &anyhow::Result<T>) -> bool {
 impl Run for CallerArgs {
     fn run(self, stop: &AtomicBool, page: &mut Option<LivePage>) -> anyhow::Result<ExitCode> {
         let awaits = Awaits::Answer(&self.target);
-        with_peer(&self.end, &self.peer, awaits, self.save.as_deref(), page, |settings, page| {
-            call(&self, settings, page, stop)
+        with_printer(stop, |printer| {
+            with_peer(&self.end, &self.peer, awaits, self.save.as_deref(), page, |settings, page| {
+                call(&self, settings, (page, printer), stop)
+            })
         })
     }
 }
@@ -126,8 +129,10 @@ impl Run for CallerArgs {
 impl Run for ListenerArgs {
     fn run(self, stop: &AtomicBool, page: &mut Option<LivePage>) -> anyhow::Result<ExitCode> {
         let (awaits, save) = (Awaits::Others("calls"), self.save.as_deref());
-        with_peer(&self.end, &self.peer, awaits, save, page, |settings, page| {
-            listen(&self, settings, page, stop)
+        with_printer(stop, |printer| {
+            with_peer(&self.end, &self.peer, awaits, save, page, |settings, page| {
+                listen(&self, settings, (page, printer), stop)
+            })
         })
     }
 }
@@ -149,7 +154,7 @@ impl Run for BrowserArgs {
 fn call(
     args: &CallerArgs,
     settings: CallSettings,
-    page: &mut Option<LivePage>,
+    (page, printer): (&mut Option<LivePage>, &mut Printer),
     stop: &AtomicBool,
 ) -> anyhow::Result<ExitCode> {
     let addresses = args::resolve_all(&args.target, None, CALL_PORT)?;
@@ -197,8 +202,8 @@ fn call(
     };
     let caller = Caller::open(to, plan, settings).map_err(usage)?;
     let stopped = || stop.load(Ordering::Relaxed);
-    let records = caller.run(args.calls.into(), (trace, &mut ()), stopped, |live| complain(&live_line(live)));
-    let records = records.map_err(usage);
+    let on_live = |live: &Live| printer.note(live_line(live));
+    let records = caller.run(args.calls.into(), (trace, &mut ()), stopped, on_live).map_err(usage);
     let logged = log.filter(|_| !is_misuse(&records)).map(|log| log.finish()).transpose();
     let records = records?;
     LivePage::keep_result(page, live_result(&records));
@@ -215,7 +220,7 @@ fn live_result(records: &[CallRecord]) -> Option<html::Report> {
 fn listen(
     args: &ListenerArgs,
     settings: CallSettings,
-    page: &mut Option<LivePage>,
+    (page, printer): (&mut Option<LivePage>, &mut Printer),
     stop: &AtomicBool,
 ) -> anyhow::Result<ExitCode> {
     let address = args::unicast(listen_address(&args.listen, CALL_PORT)?)?;
@@ -233,9 +238,9 @@ fn listen(
     let mut listener =
         Listener::open(address, usize::from(args.max_calls), max_rate, settings).map_err(usage)?;
     let end = if args.once { "ends with the first call" } else { "Ctrl-C ends" };
-    complain(&format!("listening on {} (UDP, calls{sealed}); {end}", listener.address()));
+    printer.note(format!("listening on {} (UDP, calls{sealed}); {end}", listener.address()));
     let mut records: Vec<CallRecord> = Vec::new();
-    let (mut printed, mut doubtful) = (Ok(()), false);
+    let mut doubtful = false;
     let served = listener
         .run(
             args.once,
@@ -249,7 +254,7 @@ fn listen(
                         let wants =
                             offer.wants.as_ref().map(|media| format!("receives by {}", media.controller));
                         let media: Vec<String> = [sends, wants].into_iter().flatten().collect();
-                        complain(&format!("{from}: call, {}", media.join(", ")));
+                        printer.note(format!("{from}: call, {}", media.join(", ")));
                         let codec = offer.sends.as_ref().and_then(|media| media.codec);
                         if let Some(save) = &save {
                             let opus = offer
@@ -266,17 +271,21 @@ fn listen(
                                 Some(_) => None,
                             };
                             if let Some(why) = why {
-                                complain(&format!("{from}: not saved: {why}"));
+                                printer.note(format!("{from}: not saved: {why}"));
                             }
                         }
                     }
-                    ListenerEvent::Refused { from, why } => complain(&format!("{from}: refused: {why}")),
-                    ListenerEvent::NotAuthentic { from, why } => complain(&format!("{from}: refused: {why}")),
-                    ListenerEvent::Live(live) => complain(&live_line(&live)),
+                    ListenerEvent::Refused { from, why } => {
+                        printer.refusal(format!("{from}: refused: {why}"));
+                    }
+                    ListenerEvent::NotAuthentic { from, why } => {
+                        printer.refusal(format!("{from}: refused: {why}"));
+                    }
+                    ListenerEvent::Live(live) => printer.note(live_line(&live)),
                     ListenerEvent::Ended(record) => {
                         doubtful |= !record.call.doubts.is_empty();
                         if !args.once && !args.end.json {
-                            printed = print_record(&record, args.end.tables);
+                            printer.result(record_text(&record, args.end.tables));
                         }
                         if records.len() < MAX_RECORDS {
                             records.push(*record);
@@ -284,7 +293,7 @@ fn listen(
                     }
                     _ => {}
                 }
-                if printed.is_err() { Verdict::Stop } else { Verdict::Continue }
+                if printer.is_closed() { Verdict::Stop } else { Verdict::Continue }
             },
         )
         .map_err(usage);
@@ -293,7 +302,6 @@ fn listen(
         return finish(&args.end, args.once, &records);
     }
     LivePage::keep_result(page, live_result(&records));
-    printed?;
     let status = if args.once || args.end.json {
         finish(&args.end, args.once, &records)?
     } else {
@@ -312,7 +320,7 @@ fn finish(args: &EndArgs, one: bool, records: &[CallRecord]) -> anyhow::Result<E
     match bare.as_slice() {
         [record] if args.json && one => print_json(record)?,
         all if args.json => print_json(&json!({ "runs": all }))?,
-        all => all.iter().try_for_each(|record| print_record(record, args.tables))?,
+        all => all.iter().try_for_each(|record| print_text(&record_text(record, args.tables)))?,
     }
     written?;
     if let Some(error) = records.iter().find_map(|record| record.call.error.as_ref()) {

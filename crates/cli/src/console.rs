@@ -230,6 +230,11 @@ impl Progress {
         Self::with_template(1, "{elapsed} {wide_msg}")
     }
 
+    /// No line, only notes.
+    pub(crate) fn hidden() -> Self {
+        Self { bar: ProgressBar::hidden(), lines: None }
+    }
+
     fn with_template(steps: u64, template: &str) -> Self {
         let target = if io::stderr().is_terminal() {
             ProgressDrawTarget::stderr_with_hz(10)

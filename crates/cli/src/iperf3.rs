@@ -123,7 +123,7 @@ impl Run for Iperf3ServerArgs {
                         service.interval(figures);
                     }
                 }
-                Notice::Refused { from, error } => service.printer.note(format!("{from}: {error}")),
+                Notice::Refused { from, error } => service.printer.refusal(format!("{from}: {error}")),
                 Notice::NoRoom(error) => service.printer.note(format!(
                     "warning: clients cannot be accepted: {error}: raise the limit of open files (ulimit -n)"
                 )),

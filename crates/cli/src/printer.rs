@@ -12,7 +12,7 @@ use std::{
 };
 
 use giusto_net::Clock;
-use giusto_units::TimeDelta;
+use giusto_units::{TimeDelta, Timestamp};
 
 use crate::console::{Progress, print_live};
 
@@ -21,6 +21,10 @@ const QUEUE: usize = 1024;
 
 /// Maximum wait at the end for output that is not read, once the user has asked to stop.
 const MAX_WAIT: TimeDelta = TimeDelta::from_seconds(2);
+
+/// Refusals in [`PERIOD`] that are printed, so that a flood of them does not fill a log. Chosen by us, like the period.
+const MAX_REFUSALS: u64 = 10;
+const PERIOD: TimeDelta = TimeDelta::from_seconds(10);
 
 enum Piece {
     /// To standard output.
@@ -42,6 +46,8 @@ pub(crate) struct Printer {
     queued: u64,
     dropped_results: u64,
     dropped_notes: u64,
+    clock: Clock,
+    refusals: Refusals,
 }
 
 impl Printer {
@@ -86,6 +92,8 @@ impl Printer {
             queued: 0,
             dropped_results: 0,
             dropped_notes: 0,
+            clock: Clock::start(),
+            refusals: Refusals::default(),
         })
     }
 
@@ -104,6 +112,20 @@ impl Printer {
         self.dropped_notes += u64::from(!self.put(Piece::Note(line)));
     }
 
+    /// Prints on standard error that a far end was refused; of many only the first and a count.
+    pub(crate) fn refusal(&mut self, line: String) {
+        if let Some(omitted) = self.refusals.admit(self.clock.now()) {
+            self.note_omitted(omitted);
+            self.note(line);
+        }
+    }
+
+    fn note_omitted(&mut self, omitted: u64) {
+        if omitted > 0 {
+            self.note(format!("refused: {omitted} more"));
+        }
+    }
+
     /// Shows the progress, unless something else waits to be printed.
     pub(crate) fn live(&mut self, line: String) {
         if self.queued == self.written.load(Ordering::Relaxed) {
@@ -118,6 +140,7 @@ impl Printer {
     /// Where standard output cannot be written, or is not read.
     pub(crate) fn finish(mut self, stop: &AtomicBool) -> anyhow::Result<()> {
         const LOOK: Duration = Duration::from_millis(50);
+        self.note_omitted(self.refusals.omitted());
         self.queue = None;
         let clock = Clock::start();
         let mut last = (self.written.load(Ordering::Relaxed), clock.now());
@@ -153,5 +176,60 @@ impl Printer {
         };
         self.queued += u64::from(taken);
         taken
+    }
+}
+
+/// Runs something that prints notes while it runs; they are complete when this returns.
+///
+/// # Errors
+///
+/// Those of `run`, then those of [`Printer::finish`].
+pub(crate) fn with_printer<T>(
+    stop: &AtomicBool,
+    run: impl FnOnce(&mut Printer) -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    let mut printer = Printer::start(Progress::hidden())?;
+    let outcome = run(&mut printer);
+    let printed = printer.finish(stop);
+    let result = outcome?;
+    printed.map(|()| result)
+}
+
+/// The refusals of the current period.
+#[derive(Default)]
+struct Refusals {
+    began: Timestamp,
+    count: u64,
+}
+
+impl Refusals {
+    /// Counts a refusal. Returns whether it is printed: then the number of earlier ones that were not.
+    fn admit(&mut self, now: Timestamp) -> Option<u64> {
+        let mut omitted = 0;
+        if now.saturating_since(self.began) >= PERIOD {
+            omitted = self.omitted();
+            *self = Self { began: now, count: 0 };
+        }
+        self.count += 1;
+        (self.count <= MAX_REFUSALS).then_some(omitted)
+    }
+
+    fn omitted(&self) -> u64 {
+        self.count.saturating_sub(MAX_REFUSALS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flood_of_refusals_is_counted() {
+        let mut refusals = Refusals::default();
+        let mut printed = |ms: i64| refusals.admit(Timestamp::ZERO + TimeDelta::from_millis(ms));
+        // 100 a second for 9.9 s: the first 10 are printed.
+        let first: Vec<_> = (0..990).filter_map(|number| printed(10 * number)).collect();
+        assert_eq!(first, [0; 10]);
+        assert_eq!([printed(10_000), printed(10_001), printed(25_000)], [Some(980), Some(0), Some(0)]);
     }
 }

@@ -24,12 +24,13 @@ use giusto_units::DataRate;
 
 use super::{
     BrowserArgs, is_misuse, live_line, open_trace,
-    printed::{heard_line, print_record},
+    printed::{heard_line, record_text},
     without_timeline,
 };
 use crate::{
     command_line,
     console::{self, complain, print_json, print_text},
+    printer::{Printer, with_printer},
     usage::{UsageError, misuse},
 };
 
@@ -168,12 +169,13 @@ pub(super) fn run(args: &BrowserArgs, stop: &AtomicBool) -> anyhow::Result<ExitC
             .map_err(|error| UsageError::of_file("--session-log", error))
     });
     let log = log.transpose()?;
-    let outcome = call(&plan, trace, log.as_ref(), stop, |event| say(&event));
-    let outcome = outcome.map_err(|error| match error {
-        BrowserRunError::Call(error @ (CallError::Page { .. } | CallError::Socket(_))) => {
-            UsageError::new(format!("{error}: choose another address with --listen")).into()
-        }
-        error => anyhow::Error::from(error),
+    let outcome = with_printer(stop, |printer| {
+        call(&plan, trace, log.as_ref(), stop, |event| say(&event, printer)).map_err(|error| match error {
+            BrowserRunError::Call(error @ (CallError::Page { .. } | CallError::Socket(_))) => {
+                UsageError::new(format!("{error}: choose another address with --listen")).into()
+            }
+            error => anyhow::Error::from(error),
+        })
     });
     let logged = log.filter(|_| !is_misuse(&outcome)).map(|log| log.finish()).transpose();
     let record = outcome?;
@@ -181,7 +183,7 @@ pub(super) fn run(args: &BrowserArgs, stop: &AtomicBool) -> anyhow::Result<ExitC
     if args.end.json {
         print_json(&BrowserRecord { record: without_timeline(&record.record), ..record.clone() })?;
     } else {
-        print_record(&record.record, args.end.tables)?;
+        print_text(&record_text(&record.record, args.end.tables))?;
         print_text(&lines(&record).join("\n"))?;
     }
     logged?;
@@ -199,31 +201,31 @@ fn write_report(out: &Path, record: &BrowserRecord) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn say(event: &BrowserEvent) {
+fn say(event: &BrowserEvent, printer: &mut Printer) {
     match event {
         BrowserEvent::Connection(CallEvent::Serving(address)) => {
             let ip = address.ip();
             let host = if ip.is_unspecified() { "localhost".to_owned() } else { ip.to_string() };
             let host = if host.contains(':') { format!("[{host}]") } else { host };
-            complain(&format!("open http://{host}:{} in a browser; Ctrl-C ends", address.port()));
+            printer.note(format!("open http://{host}:{} in a browser; Ctrl-C ends", address.port()));
         }
         BrowserEvent::Connection(CallEvent::Refused(error)) => {
-            complain(&format!("refused the offer of a browser: {error}"));
+            printer.refusal(format!("refused the offer of a browser: {error}"));
         }
         BrowserEvent::Connection(CallEvent::PageError(error)) => {
-            complain(&format!("the page reports: {error}"));
+            printer.refusal(format!("the page reports: {error}"));
         }
         BrowserEvent::Connection(CallEvent::Left) => {
-            complain("the browser left before it was connected; waiting for another");
+            printer.refusal("the browser left before it was connected; waiting for another".to_owned());
         }
         BrowserEvent::Connection(CallEvent::Connected(connected)) => {
-            complain(&format!("connected to {}", connected.browser));
+            printer.note(format!("connected to {}", connected.browser));
         }
         BrowserEvent::Live { live, freezes } => {
             let frozen = freezes.filter(|&freezes| freezes > 0);
             let frozen = frozen
                 .map_or_else(String::new, |freezes| format!("; {}", plural(freezes, "freeze", "freezes")));
-            complain(&format!("{}{frozen}", live_line(live)));
+            printer.note(format!("{}{frozen}", live_line(live)));
         }
         _ => {}
     }

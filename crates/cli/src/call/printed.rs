@@ -12,32 +12,27 @@ use giusto::{
     },
 };
 
-use crate::console::{TableArgs, print_text};
+use crate::console::TableArgs;
 
-/// Prints the record in words, the doubts first.
-pub(super) fn print_record(record: &CallRecord, tables: TableArgs) -> anyhow::Result<()> {
+/// The record in words, the doubts first.
+pub(super) fn record_text(record: &CallRecord, tables: TableArgs) -> String {
     let call = &record.call;
-    for doubt in &call.doubts {
-        print_text(&format!("warning: {doubt}\n"))?;
-    }
-    print_text(&(call_text(record) + "\n" + &tables::flows(&record.run, tables.width())))?;
+    let doubts = call.doubts.iter().map(|doubt| format!("warning: {doubt}"));
     let late = call
         .schedule_error_us
         .map_or_else(String::new, |late| format!("schedule error p99 {}; ", time_us(late.p99)));
-    if let Some(video) = &call.video {
-        print_text(&sent_line(video))?;
-    }
-    if let Some(voice) = &call.voice {
-        print_text(&voice_line(voice))?;
-    }
-    if let Some(voice) = &call.heard {
-        print_text(&heard_line(voice))?;
-    }
-    if let Some(saved) = &call.saved {
-        print_text(&saved_line(saved))?;
-    }
     let (role, far_end, cpu) = (&call.role, &call.far_end, call.cpu_ratio * 100.0);
-    print_text(&format!("\n{role} of {far_end}, {:.1} s: {late}{cpu:.1} % of a core", record.run.duration_s))
+    let parts = doubts
+        .chain([call_text(record) + "\n" + &tables::flows(&record.run, tables.width())])
+        .chain(call.video.as_ref().map(sent_line))
+        .chain(call.voice.as_ref().map(voice_line))
+        .chain(call.heard.as_ref().map(heard_line))
+        .chain(call.saved.as_ref().map(saved_line))
+        .chain([format!(
+            "\n{role} of {far_end}, {:.1} s: {late}{cpu:.1} % of a core",
+            record.run.duration_s
+        )]);
+    parts.map(|part| part.trim_end().to_owned() + "\n").collect()
 }
 
 /// What was sent of a file or an encoder.

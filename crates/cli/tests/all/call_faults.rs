@@ -2,8 +2,9 @@
 
 use std::{
     fs,
+    io::{BufRead, BufReader, Write},
     net::{SocketAddr, UdpSocket},
-    process::{Command, Output},
+    process::{Command, Output, Stdio},
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
@@ -13,7 +14,7 @@ use std::{
 };
 
 use crate::common::{
-    assert_has, count, finished, json,
+    assert_has, count, finished, giusto, json,
     namespace::{Far, in_namespace, ip},
     number,
     process::{Listener, Running, start},
@@ -81,6 +82,28 @@ fn a_killed_far_end_ends_the_call_with_its_figures() {
     );
     let why = record["call"]["unreported"].as_str().unwrap();
     assert!(why.starts_with("what the far end received of \"call\" is unknown"), "{why}");
+}
+
+#[test]
+fn a_listener_whose_notes_are_not_read_serves_calls() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    let mut filler = writer.try_clone().unwrap();
+    let mut command = giusto(&["call", "--listen", "127.0.0.1:0", "--once", "--json"]);
+    let process = Running(command.stdout(Stdio::piped()).stderr(writer).spawn().unwrap());
+    drop(command);
+    let mut notes = BufReader::new(reader).lines();
+    let first = notes.next().unwrap().unwrap();
+    let address = first.split_whitespace().nth(2).unwrap().parse().unwrap();
+    let is_read = Arc::new(AtomicBool::new(false));
+    let filled = Arc::clone(&is_read);
+    thread::spawn(move || while !filled.load(Relaxed) && filler.write_all(b"\n").is_ok() {});
+    after(500);
+    let record = whole(caller(address, &["-t", "1"]));
+    assert!(number(&record["flows"][0]["received_packets"]) > 20.0, "{record}");
+    is_read.store(true, Relaxed);
+    let notes: Vec<String> = notes.map_while(Result::ok).filter(|line| !line.is_empty()).collect();
+    assert!(notes.len() < 10 && notes[0].contains(": call, sends by "), "{notes:?}");
+    whole(process);
 }
 
 #[test]
