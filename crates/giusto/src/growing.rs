@@ -15,6 +15,11 @@ use crate::{
 /// The longest time between two flushes: what a killed process can lose.
 const FLUSH_INTERVAL: TimeDelta = TimeDelta::from_seconds(1);
 
+/// What is said of a file that has reached its maximum size.
+pub(crate) fn cut_note(path: &Path, max_bytes: u64) -> String {
+    format!("{} ends early: it has reached its maximum size, {max_bytes} B", path.display())
+}
+
 /// A file that holds all whole items up to the latest flush, even if the process is killed.
 #[derive(Debug)]
 pub(crate) struct Growing {
@@ -110,9 +115,7 @@ impl Growing {
     /// Completes the file. Returns its path, and what is to be said about it.
     pub(crate) fn finish(mut self) -> Result<(PathBuf, Option<String>), WriteError> {
         self.close()?;
-        let (path, max) = (self.path.display(), self.max_bytes);
-        let note = format!("{path} ends early: it has reached its maximum size, {max} B");
-        let note = self.is_cut.then_some(note);
+        let note = self.is_cut.then(|| cut_note(&self.path, self.max_bytes));
         Ok((self.path, note))
     }
 }

@@ -9,15 +9,22 @@ use std::{
 use super::matroska::{Matroska, Track};
 use giusto_session::{
     media::FrameArrival,
-    video::{Arrivals, Gap, VideoCodec, VideoWriter},
+    video::{Arrivals, Gap, OrderedFrame, VideoCodec, VideoWriter},
 };
 use giusto_units::{TimeDelta, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::{
     fresh_file::Replacing,
+    growing::cut_note,
     whole_file::{Content, WriteError},
 };
+
+/// The size at which a file ends, as that of a capture. Chosen by us.
+const MAX_BYTES: u64 = 4_000_000_000;
+
+/// What the containers add to a frame, at most: a cluster of Matroska for it alone.
+const FRAME_HEADERS: u64 = 48;
 
 /// What was saved of a call.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -152,6 +159,8 @@ impl SaveTarget {
             late: 0,
             before_key: 0,
             begins: None,
+            bytes: 0,
+            max_bytes: MAX_BYTES,
             error: None,
         };
         let header = saver.header();
@@ -182,6 +191,9 @@ pub(crate) struct VideoSaver {
     before_key: u64,
     /// The time of the first frame in the file.
     begins: Option<TimeDelta>,
+    /// Those of its frames: above the maximum, the file has ended.
+    bytes: u64,
+    max_bytes: u64,
     error: Option<io::Error>,
 }
 
@@ -193,7 +205,20 @@ impl VideoSaver {
         self
     }
 
+    fn is_full(&self) -> bool {
+        self.bytes > self.max_bytes
+    }
+
+    /// Whether there is room for this frame. Otherwise the file ends before it.
+    fn admits(&mut self, frame: &OrderedFrame) -> bool {
+        self.bytes += frame.payload.len() as u64 + FRAME_HEADERS;
+        !self.is_full()
+    }
+
     pub(crate) fn on_frame(&mut self, now: Timestamp, frame: FrameArrival) {
+        if self.is_full() {
+            return;
+        }
         if let Some(matroska) = &mut self.matroska {
             matroska.on_arrival(Track::Video, &frame);
         }
@@ -203,7 +228,7 @@ impl VideoSaver {
 
     /// Takes a packet of Opus.
     pub(crate) fn on_audio(&mut self, now: Timestamp, frame: FrameArrival) {
-        if let Some(matroska) = &mut self.matroska {
+        if let Some(matroska) = self.matroska.as_mut().filter(|_| self.bytes <= self.max_bytes) {
             matroska.on_arrival(Track::Audio, &frame);
             self.audio.push(frame);
             self.take_audio(Some(now));
@@ -211,7 +236,9 @@ impl VideoSaver {
     }
 
     fn take_audio(&mut self, now: Option<Timestamp>) {
-        while let Some(frame) = self.audio.poll(now) {
+        while let Some(frame) = self.audio.poll(now)
+            && self.admits(&frame)
+        {
             let mut bytes = Vec::new();
             if let Some(matroska) = &mut self.matroska {
                 matroska.push(Track::Audio, frame, &mut bytes);
@@ -233,6 +260,9 @@ impl VideoSaver {
                     continue;
                 }
                 self.begins = self.arrivals.begins().map(|_| VideoWriter::time(frame.ticks));
+            }
+            if !self.admits(&frame) {
+                return;
             }
             self.is_damaged |= frame.follows_loss;
             if frame.key == Some(true) {
@@ -278,6 +308,7 @@ impl VideoSaver {
         if self.error.is_none() {
             self.error = end(&mut self).err();
         }
+        let cut = self.is_full().then(|| cut_note(&self.path, self.max_bytes));
         let gap = |(gap, key): (&Gap, &Option<TimeDelta>)| SavedGap {
             from_s: gap.from.as_seconds(),
             to_s: gap.to.as_seconds(),
@@ -294,7 +325,7 @@ impl VideoSaver {
             late_frames: self.late,
             begins_s: self.begins.map(TimeDelta::as_seconds),
             gaps: self.arrivals.gaps().iter().zip(&self.keys).map(gap).collect(),
-            error: self.error.map(|error| WriteError::io(&self.path, VIDEO, error).to_string()),
+            error: self.error.map(|error| WriteError::io(&self.path, VIDEO, error).to_string()).or(cut),
             path: self.path.display().to_string(),
         }
     }
@@ -347,6 +378,41 @@ mod tests {
             let read = Clip::parse(&std::fs::read(&path).unwrap(), TimeDelta::ZERO).unwrap();
             let payloads = read.frames().iter().map(|frame| &frame.payload);
             assert!(payloads.eq(clip.frames()[second..].iter().map(|frame| &frame.payload)));
+        }
+    }
+
+    #[test]
+    fn a_file_ends_at_its_maximum_size() {
+        let folder = tempfile::tempdir().unwrap();
+        let film = include_bytes!("../../../webrtc/tests/data/low.ivf");
+        let clip = Clip::parse(film, TimeDelta::ZERO).unwrap();
+        let sizes = clip.frames().iter().map(|frame| frame.payload.len() as u64 + FRAME_HEADERS);
+        let max_bytes: u64 = sizes.take(10).sum();
+        for (name, max_bytes, frames) in [
+            ("all.ivf", MAX_BYTES, clip.frames().len()),
+            ("ten.ivf", max_bytes, 10),
+            ("nine.ivf", max_bytes - 1, 9),
+            ("nine.webm", max_bytes - 1, 9),
+        ] {
+            let path = folder.path().join(name);
+            let target = SaveTarget::create(&path).unwrap();
+            let mut saver = target.open(Some(VideoCodec::Vp8), false).unwrap();
+            saver.max_bytes = max_bytes;
+            for (number, frame) in clip.frames().iter().enumerate() {
+                let arrival = arrival(number as u64, 40 * number as i64, frame.key, frame.payload.to_vec());
+                saver.on_frame(arrival.at, arrival);
+            }
+            let saved = saver.finish();
+            let written = std::fs::read(&path).unwrap();
+            assert_eq!(saved.frames, frames as u64, "{name}");
+            assert!(written.len() as u64 <= max_bytes.saturating_add(1_000), "{name}");
+            let cut = format!("{name} ends early: it has reached its maximum size, {max_bytes} B");
+            let is_cut = saved.error.as_ref().is_some_and(|error| error.ends_with(&cut));
+            assert_eq!((is_cut, saved.error.is_none()), (name != "all.ivf", name == "all.ivf"), "{saved:?}");
+            if !target.takes_audio() {
+                let read = Clip::parse(&written, TimeDelta::ZERO).unwrap();
+                assert_eq!(read.frames().len(), frames, "{name}");
+            }
         }
     }
 
