@@ -627,4 +627,24 @@ mod tests {
             assert!((6_000_000..6_600_000).contains(&usable), "{usable}");
         }
     }
+
+    #[test]
+    fn videos_with_one_model_are_checked_as_fast_as_one() {
+        let clock = giusto_net::Clock::start();
+        let fastest = |videos: usize, is_of_one_model: bool| {
+            let mut spec = MediaPlan { videos, encoder: Encoder::Trace, ..MediaPlan::default() }.spec();
+            for (number, stream) in (1..).zip(&mut spec.videos).filter(|_| !is_of_one_model) {
+                let limits = RateRange::new(DataRate::from_bps(number), DEFAULT_MAX_RATE).unwrap();
+                stream.video = VideoSpec::Trace(TraceConfig { limits, ..TraceConfig::default() });
+            }
+            let times = (0..9).map(|_| {
+                let begun = clock.now();
+                check(&spec, TimeDelta::from_seconds(1)).unwrap();
+                clock.now() - begun
+            });
+            times.min().unwrap().as_micros()
+        };
+        let [one, same, others] = [fastest(1, true), fastest(16, true), fastest(16, false)];
+        assert!(same < 5.0 * one && others > 5.0 * one, "{one} µs, {same} µs, {others} µs");
+    }
 }

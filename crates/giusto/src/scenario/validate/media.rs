@@ -20,18 +20,22 @@ pub(super) fn validate(media: &MediaSpec) -> Result<(), (&'static str, Option<us
     }
     let mut ids = vec![AUDIO_ID];
     for (index, stream) in media.videos.iter().enumerate() {
+        // A model costs up to a scene: one that others share is built once.
+        let is_known = media.videos.iter().take(index).any(|earlier| earlier.video == stream.video);
         let is_default = all == 1 && stream.id == VideoStream::default_id(1, 1);
         let of = if is_default { "video".to_owned() } else { format!("video \"{}\"", stream.id) };
-        video(stream, &ids).map_err(|(_, text)| ("video", Some(index), format!("{of}: {text}")))?;
+        video(stream, is_known, &ids).map_err(|(_, text)| ("video", Some(index), format!("{of}: {text}")))?;
         ids.push(&stream.id);
     }
     session(media).map_err(|(key, text)| (key, None, text))
 }
 
-fn video(stream: &VideoStream, ids: &[&str]) -> Result<(), KeyError> {
+fn video(stream: &VideoStream, is_known: bool, ids: &[&str]) -> Result<(), KeyError> {
     let VideoStream { id, video, priority, skip_after, discard_after, pauses } = stream;
-    let source = video.source(Timestamp::ZERO, random::stream(0, "check"));
-    source.map_err(|error| ("model", error.to_string()))?;
+    if !is_known {
+        let source = video.source(Timestamp::ZERO, random::stream(0, "check"));
+        source.map_err(|error| ("model", error.to_string()))?;
+    }
     in_range("priority", *priority)?;
     for (key, wait) in [("skip-after", skip_after), ("discard-after", discard_after)] {
         if let GiveUp::After(wait) = wait {
