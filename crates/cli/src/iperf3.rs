@@ -92,14 +92,16 @@ pub(crate) struct Iperf3ServerArgs {
 impl Run for Iperf3ServerArgs {
     fn run(self, stop: &AtomicBool, _: &mut Option<LivePage>) -> anyhow::Result<ExitCode> {
         let StreamsArgs { once, idle, max_streams, max_lifetime, max_rate, no_offload, text } = self.streams;
+        let defaults = ServerConfig::default();
         let mut server = self.server.open(DEFAULT_PORT, |address| {
             Iperf3Server::open(&Iperf3ServerConfig {
                 address,
                 offload: !no_offload,
                 prefixes: self.server.prefixes(),
                 limits: ServerConfig {
-                    max_streams: usize::from(max_streams).min(ServerConfig::default().max_streams),
+                    max_streams: usize::from(max_streams).min(defaults.max_streams),
                     max_rate,
+                    max_sent_rate: max_rate.unwrap_or(defaults.max_sent_rate),
                     max_duration: max_lifetime,
                     idle_timeout: idle,
                 },

@@ -162,6 +162,23 @@ fn iperf3_prints_the_limits_of_the_server() {
 }
 
 #[test]
+fn what_a_server_sends_to_an_iperf3_client_is_limited() {
+    let server = Server::start(&["--json"]);
+    for (args, words) in
+        [(["-b", "101M"], "total required bandwidth is larger than server"), (["-S", "192"], "bad tos value")]
+    {
+        let Some(mut client) = server.client(&["-u", "-R", "-t", "1"]) else { return };
+        let error = text(&client.args(args).output().unwrap().stderr).to_lowercase();
+        assert!(error.contains(words), "{error}");
+        assert!(server.0.next_line().contains("refused"));
+    }
+    for args in [["-S", "188"].as_slice(), &["-R", "-S", "188"], &["-S", "192"]] {
+        let served = server.client(&["-u", "-b", "1M", "-t", "1"]).unwrap().args(args).output().unwrap();
+        assert!(served.status.success(), "{args:?} {}", text(&served.stderr));
+    }
+}
+
+#[test]
 fn intervals_of_a_server_add_up_to_its_result() {
     for (client_args, field) in
         [(&["-t", "1", "-O", "1"][..], "received_packets"), (&["-t", "2", "-R"], "sent_packets")]

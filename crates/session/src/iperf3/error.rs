@@ -13,6 +13,8 @@ impl ErrorCode {
     pub const STREAMS: Self = Self(6);
     /// The datagrams are too short or too long.
     pub const SIZE: Self = Self(20);
+    /// The traffic class is out of range.
+    pub const CLASS: Self = Self(21);
     /// Not implemented.
     pub const UNSUPPORTED: Self = Self(13);
     /// The requested rate is above the server's limit.
@@ -46,6 +48,7 @@ impl ErrorCode {
             Self(7) | Self::SIZE => "the size of the datagrams is out of range",
             Self::UNSUPPORTED => "not implemented",
             Self(16) => "more than one end condition",
+            Self::CLASS => "the DSCP is out of range",
             Self::RATE => "the rate of all streams is above the server's limit",
             Self::TOO_LONG => "the test is longer than the server permits",
             Self(109) => "the control connection was closed",

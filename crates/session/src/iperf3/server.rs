@@ -20,6 +20,10 @@ const GRACE: TimeDelta = TimeDelta::from_seconds(40);
 const LONGEST_IDLE: TimeDelta = TimeDelta::from_seconds(120);
 /// The longest test where none is announced (`MAX_TIME` in `iperf.h`).
 const LONGEST: TimeDelta = TimeDelta::from_seconds(86_400);
+/// The longest test in which the server sends: as long as a stream of `giusto send --reverse`.
+const LONGEST_SENT: TimeDelta = TimeDelta::from_seconds(3600);
+/// The first DSCP at which no test is sent: from here on it is network control (CS6, RFC 2474 §4.2.2.2).
+const NETWORK_CONTROL: u8 = 48;
 /// How long a test may exceed the limit of its duration: its client ends it, a little after its announced time.
 const ENDING: TimeDelta = TimeDelta::from_seconds(2);
 
@@ -31,8 +35,10 @@ giusto_units::defaults! {
         pub max_streams: usize = 256,
         /// The maximum rate of all streams together; tests of unlimited rate are refused where there is one. Default: none.
         pub max_rate: Option<DataRate> = None,
+        /// The maximum rate of all streams that the server sends; tests that ask for more are refused. Default: 100 Mbit/s.
+        pub max_sent_rate: DataRate = DataRate::from_bps(100_000_000),
         /// The maximum duration of a test with its omitted time; longer ones are refused, and those without an announced end, or beyond
-        /// it, are ended. Default: none, so a day, as in iperf3.
+        /// it, are ended. Default: none, so a day, as in iperf3; an hour where the server sends.
         pub max_duration: Option<TimeDelta> = None,
         /// A test in which the client sends ends after this time, and after that of three datagrams, without one; after 120 s in any
         /// case, as in iperf3. Default: 5 s.
@@ -94,10 +100,16 @@ pub enum ServerError {
         /// The limit.
         limit: usize,
     },
+    /// The DSCP of what the server would send.
+    #[error("refused: DSCP {dscp} is network control: nothing is sent at 48 or above")]
+    Class {
+        /// The DSCP.
+        dscp: u8,
+    },
     /// Too fast.
-    #[error("refused: {}, at most {limit} is allowed", rate_text(*.rate))]
+    #[error("refused: {}, at most {limit} is allowed (--max-rate)", rate_text(*.rate))]
     Rate {
-        /// The rate of all streams; `None`: unlimited.
+        /// The rate of all streams, or of those sent; `None`: unlimited.
         rate: Option<DataRate>,
         /// The limit.
         limit: DataRate,
@@ -279,20 +291,33 @@ impl Server {
             let limit = self.config.max_streams;
             return self.refuse(ErrorCode::STREAMS, ServerError::Streams { streams, limit });
         }
-        let rate =
-            parameters.rate.map(|rate| DataRate::from_bps(rate.as_bps().saturating_mul(streams as u64)));
-        if let Some(limit) = self.config.max_rate
-            && rate.is_none_or(|rate| rate > limit)
-        {
-            return self.refuse(ErrorCode::RATE, ServerError::Rate { rate, limit });
+        let sent_streams = if parameters.client_receives() { parameters.streams } else { 0 };
+        let sent_limit = (sent_streams > 0).then_some(self.config.max_sent_rate);
+        for (streams, limit) in [(streams, self.config.max_rate), (sent_streams, sent_limit)] {
+            let rate = parameters.rate.map(|rate| rate.as_bps().saturating_mul(streams as u64));
+            let rate = rate.map(DataRate::from_bps);
+            if let Some(limit) = limit
+                && rate.is_none_or(|rate| rate > limit)
+            {
+                return self.refuse(ErrorCode::RATE, ServerError::Rate { rate, limit });
+            }
+        }
+        let dscp = parameters.traffic_class >> 2;
+        if parameters.client_receives() && dscp >= NETWORK_CONTROL {
+            return self.refuse(ErrorCode::CLASS, ServerError::Class { dscp });
         }
         let asked = parameters.duration + parameters.omit;
-        if let Some(limit) = self.config.max_duration.filter(|limit| asked > *limit) {
+        if let Some(limit) = self.max_duration(&parameters).filter(|limit| asked > *limit) {
             return self.refuse(ErrorCode::TOO_LONG, ServerError::Duration { asked, limit });
         }
         self.events.push_back(ServerEvent::OpenStreams(parameters.clone()));
         self.parameters = Some(parameters);
         self.enter(now, Phase::Streams);
+    }
+
+    fn max_duration(&self, parameters: &Parameters) -> Option<TimeDelta> {
+        let sent = parameters.client_receives().then_some(LONGEST_SENT);
+        [self.config.max_duration, sent].into_iter().flatten().min()
     }
 
     fn on_state(&mut self, now: Timestamp, byte: u8) {
@@ -328,7 +353,7 @@ impl Server {
         let announced = parameters.duration + parameters.omit;
         let endless = parameters.duration == TimeDelta::ZERO;
         let longest = if endless { LONGEST } else { announced + GRACE };
-        self.expires = Some(match self.config.max_duration {
+        self.expires = Some(match self.max_duration(parameters) {
             Some(limit) if limit + ENDING < longest => (now + limit + ENDING, ServerError::Limit { limit }),
             _ => (now + longest, ServerError::Expired),
         });

@@ -257,6 +257,49 @@ fn a_server_keeps_its_limits() {
 }
 
 #[test]
+fn what_a_server_sends_is_limited_by_default() {
+    let ask = |fields: &[(&str, u64)]| {
+        let mut asked =
+            json!({"udp": true, "bandwidth": 100_000_000, "time": 3600, "reverse": true, "TOS": 47 << 2});
+        for (name, value) in fields {
+            asked[*name] = if *name == "reverse" { json!(false) } else { json!(value) };
+        }
+        let mut server = server_with_cookie();
+        server.handle_bytes(NOW, &message(&asked));
+        server
+    };
+    for fields in [
+        &[][..],
+        &[("parallel", 2), ("bandwidth", 50_000_000)],
+        &[("reverse", 0), ("bandwidth", 0), ("time", 86_400), ("TOS", 56 << 2)],
+    ] {
+        let mut server = ask(fields);
+        assert!(matches!(server_events(&mut server)[..], [ServerEvent::OpenStreams(_)]), "{fields:?}");
+    }
+    for (field, code, words) in [
+        (("bandwidth", 100_000_001), 27, "at most 100 Mbit/s is allowed (--max-rate)"),
+        (("bandwidth", 0), 27, "refused: an unlimited rate, at most 100 Mbit/s"),
+        (("parallel", 2), 27, "refused: 200 Mbit/s, at most 100 Mbit/s"),
+        (("time", 3601), 37, "a test of 3601 s, at most 3600 s"),
+        (("TOS", 48 << 2), 21, "DSCP 48 is network control"),
+    ] {
+        let mut server = ask(&[field]);
+        let error = server_end(&mut server).to_string();
+        assert!(error.contains(words), "{error}");
+        assert_eq!(sent(|| server.poll_transmit()), refused_with(code), "{error}");
+    }
+    // Without an announced end it is ended, a little later.
+    let mut server = ask(&[("time", 0)]);
+    server.on_ready();
+    server.on_streams_open(NOW);
+    assert_eq!(server_events(&mut server).len(), 2);
+    server.handle_timeout(after(3601));
+    assert_eq!(server_events(&mut server), []);
+    server.handle_timeout(after(3602));
+    assert!(matches!(server_end(&mut server), ServerError::Limit { .. }));
+}
+
+#[test]
 fn a_length_beyond_the_limit_is_refused_at_once() {
     for length in [0_u32, 8 * 1024 + 1, u32::MAX] {
         let mut server = server_with_cookie();
@@ -309,7 +352,7 @@ fn silence_ends_each_phase_at_either_end() {
     slow.handle_timeout(after(36));
     assert!(matches!(server_end(&mut slow), ServerError::Silent { .. }));
     // Where the server sends, the announced time bounds the test: 2 s and 40 s.
-    let mut sending = running(json!({"udp": true, "time": 2, "reverse": true}));
+    let mut sending = running(json!({"udp": true, "time": 2, "bandwidth": 1000, "reverse": true}));
     sending.handle_timeout(after(41));
     assert_eq!(server_events(&mut sending), []);
     sending.handle_timeout(after(42));

@@ -337,7 +337,12 @@ impl Iperf3Server {
         };
         let config = SocketConfig {
             gro: self.config.offload,
-            traffic_class: TrafficClass::from_byte(parameters.traffic_class),
+            // Where this end sends, which is below network control.
+            traffic_class: if parameters.client_receives() {
+                TrafficClass::from_byte(parameters.traffic_class)
+            } else {
+                TrafficClass::default()
+            },
             ..SocketConfig::default()
         };
         let socket =
