@@ -78,6 +78,7 @@ fn a_page_has_its_nonce_and_a_strict_policy() {
     assert!(parts.contains(&"connect-src 'self'") && !policy.contains("unsafe"), "{policy}");
     for (name, value) in [
         ("Cache-Control", "no-store"),
+        ("X-Frame-Options", "DENY"),
         ("X-Content-Type-Options", "nosniff"),
         ("Referrer-Policy", "no-referrer"),
     ] {

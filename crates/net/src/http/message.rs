@@ -90,9 +90,9 @@ impl Response {
         Self::new("200 OK", content_type, Content::Whole(body.into()))
     }
 
-    /// An HTML page.
+    /// An HTML page, which no other may frame (RFC 7034).
     pub fn page(html: impl Into<String>) -> Self {
-        Self::ok(HTML, html.into())
+        Self::ok(HTML, html.into()).with_header("X-Frame-Options", "DENY")
     }
 
     /// JSON.
