@@ -24,4 +24,5 @@ mod used;
 pub mod video;
 
 pub use control::{is_call_control, is_control};
+pub use host::host;
 pub use session::Session;

@@ -12,6 +12,7 @@ use std::{
     time::Duration,
 };
 
+use giusto_session::host;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::{
@@ -143,8 +144,8 @@ impl Connections {
     /// # Errors
     ///
     /// Too many open files.
-    fn admit(self: &Arc<Self>, client: &TcpStream, host: IpAddr, max: usize) -> io::Result<Slot> {
-        let client = Client { stream: client.try_clone()?, host, asked: false };
+    fn admit(self: &Arc<Self>, client: &TcpStream, from: IpAddr, max: usize) -> io::Result<Slot> {
+        let client = Client { stream: client.try_clone()?, host: host(from), asked: false };
         let mut open = self.lock();
         if open.clients.len() >= max
             && let Some(client) = open.least_wanted().and_then(|number| open.clients.remove(&number))
@@ -279,6 +280,20 @@ mod tests {
         drop(server);
         assert!(TcpStream::connect(address).is_err());
         assert!(TcpListener::bind(address).is_ok());
+    }
+
+    #[test]
+    fn all_addresses_of_an_ipv6_prefix_are_one_host() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let connections = Arc::new(Connections::default());
+        let hosts = ["192.0.2.1", "2001:db8::1", "2001:db8::2", "2001:db8:0:1::1"];
+        let slots = hosts.map(|host| {
+            let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            connections.admit(&client, host.parse().unwrap(), 3).unwrap()
+        });
+        let open: Vec<u64> = connections.lock().clients.keys().copied().collect();
+        assert_eq!(open, [0, 2, 3], "the first of those with the same prefix made room");
+        drop(slots);
     }
 
     #[test]
