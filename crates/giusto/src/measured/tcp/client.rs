@@ -5,7 +5,7 @@ use std::{
     net::{Shutdown, SocketAddr, TcpStream},
     sync::{
         Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     thread,
     time::Duration,
@@ -102,6 +102,8 @@ struct Shared<'a> {
     clock: Clock,
     /// The load has ended, or the user wants it to.
     over: &'a AtomicBool,
+    /// Requests on the connections that carry the load, of which each has one answer.
+    asked: AtomicUsize,
     loaded: Mutex<Vec<(Timestamp, TimeDelta)>>,
     totals: Mutex<Vec<u64>>,
     failure: Mutex<Option<String>>,
@@ -162,6 +164,7 @@ impl TcpLoad {
         let shared = Shared {
             clock,
             over: &over,
+            asked: AtomicUsize::new(0),
             loaded: Mutex::default(),
             totals: Mutex::default(),
             failure: Mutex::default(),
@@ -308,6 +311,7 @@ fn send_load(mut stream: &TcpStream, ask: &AtomicBool, shared: &Shared<'_>) {
         outcome = if ask.swap(false, Ordering::Relaxed) {
             let mut request = block_header(ASK, ANSWER - 1).to_vec();
             request.extend(shared.clock.now().as_nanos().to_be_bytes());
+            shared.asked.fetch_add(1, Ordering::Relaxed);
             write_patiently(&mut stream, &request)
         } else {
             write_patiently(&mut stream, &block)
@@ -366,7 +370,11 @@ fn read_answers(mut stream: &TcpStream, shared: &Shared<'_>) {
         }
         // A far end that makes numbers up makes only its own figure wrong.
         let rtt = now.saturating_since(Timestamp::from_nanos(number));
-        shared.loaded.lock().unwrap_or_else(PoisonError::into_inner).push((now, rtt));
+        let mut loaded = shared.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        if loaded.len() >= shared.asked.load(Ordering::Relaxed) {
+            return shared.fail("the far end answered", &io::Error::other("it was not asked"));
+        }
+        loaded.push((now, rtt));
     }
 }
 
@@ -475,6 +483,32 @@ impl Intervals {
             responsiveness: None,
             intervals: self.all,
             failure: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{net::TcpListener, thread};
+
+    use super::*;
+
+    #[test]
+    fn answers_without_requests_end_the_load() {
+        for (answers, failure) in [(0, None), (1, Some("the far end answered: it was not asked"))] {
+            let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+            let to = listener.local_addr().unwrap();
+            let far_end = thread::spawn(move || {
+                let (mut stream, _) = listener.accept().unwrap();
+                stream.write_all(&super::super::answer(ASK, 0).repeat(answers)).unwrap();
+                let _ = io::copy(&mut stream, &mut io::sink());
+                let _ = stream.write_all(&super::super::answer(TOTAL, 7));
+            });
+            let load = TcpLoad { duration: TimeDelta::from_millis(500), ..TcpLoad::default() };
+            let result = load.run(&[to], &AtomicBool::new(false), |_| {}).unwrap();
+            assert_eq!(result.failure.as_deref(), failure);
+            assert_eq!(result.received_bytes, failure.is_none().then_some(7));
+            far_end.join().unwrap();
         }
     }
 }
