@@ -76,6 +76,13 @@ class Document:
     ) -> tuple[str, str, dict[str, str], list[tuple[str, str]]]: ...
 
 @final
+    def contenders(
+        self,
+        settings: Sequence[tuple[str, str]],
+        controllers: Sequence[type[Controller]],
+        names: Sequence[str],
+        flow: str | None,
+    ) -> tuple[list[tuple[str, list[tuple[str, str]]]], list[str]]: ...
 class Run:
     def json(self) -> str: ...
     def tables(self) -> str: ...

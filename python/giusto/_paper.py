@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import platform
-import re
 import shlex
 import sys
 import textwrap
@@ -18,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 from giusto import _giusto, plot
 from giusto._arguments import checked
 from giusto._controller import Controller
-from giusto._giusto import ScenarioError
 from giusto._experiments import sweep
 from giusto._run import run
 from giusto._scenario import Scenario, _name, _restored, scenario_of
@@ -150,8 +148,7 @@ def paper(
     for name, scenario, flows in zip(files, planned, groups):
         _write_scenario(folder / "scenarios", name, scenario)
         records = {}
-        for controller, label in zip(listed, labels):
-            own = _with_controller(scenario, controller, label, flows, notes)
+        for label, own in zip(labels, _with_controllers(scenario, listed, labels, flows, flow, notes)):
             table = sweep(own, seeds=numbers, jobs=jobs, progress=progress).flows
             tables.append(_labelled(table, name, label))
             rows += _rows_of(table, name, label, flows)
@@ -278,33 +275,26 @@ def _without_chance(rows: Sequence[Row]) -> list[str]:
     return notes
 
 
-# Keys that controllers do not support, in the text of an error of a scenario.
-_UNSUPPORTED = re.compile(r'^.*:(?P<line>\d+): flow "(?P<flow>[^"]*)": (?P<key>[a-z-]+): (?P<why>[^"]*): remove it\b.*$')
-
-
-def _with_controller(
-    scenario: Scenario, controller: str | type[Controller], label: str, groups: Sequence[_Group], notes: list[str]
-) -> Scenario:
-    """Return the scenario with this controller of these flows, without keys that it does not support; note those."""
-    settings: Mapping[str, Any] = {f"flow.{group.name}.controller": controller for group in groups}
-    try:
-        return scenario.with_settings(settings)
-    except ScenarioError as error:
-        found = [_UNSUPPORTED.match(line) for line in str(error).splitlines()]
-        text, name, traces, set_before = scenario._document.pickled(scenario._settings, scenario._controllers)
-        lines = text.split("\n")
-        for own in found:
-            if own is None or int(own["line"]) > len(lines):
-                raise
-            place = int(own["line"]) - 1
-            # Only a line that holds this key alone: the error stays where it is elsewhere, such as in a setting.
-            if not re.fullmatch(rf"\s*{own['key']}\s*=\s*(\"[^\"]*\"|[\w.+-]+)\s*(#.*)?", lines[place].rstrip("\r")):
-                raise
-            lines[place] = ""
-        made = _restored(type(scenario), "\n".join(lines), name, traces, set_before, scenario._controllers)
-        result = made.with_settings(settings)
-        notes += [f"{scenario.name}: {label}: the {own['key']} of {own['flow']} is left out: {own['why']}." for own in found if own]
-        return result
+def _with_controllers(
+    scenario: Scenario,
+    controllers: Sequence[str | type[Controller]],
+    labels: Sequence[str],
+    groups: Sequence[_Group],
+    flow: str | None,
+    notes: list[str],
+) -> list[Scenario]:
+    """Return the scenario with each controller of these flows, without what that one does not support; note that."""
+    classes = [controller for controller in controllers if isinstance(controller, type)]
+    own = list(dict.fromkeys([*scenario._controllers, *classes]))
+    plain, changed = scenario._document.contenders(scenario._settings, own, labels, flow)
+    notes += [f"{scenario.name}: {note}" for note in changed]
+    _, name, traces, _ = scenario._document.pickled(scenario._settings, scenario._controllers)
+    made = []
+    for controller, label, (text, settings) in zip(controllers, labels, plain):
+        chosen = [(f"flow.{group.name}.controller", label) for group in groups]
+        known = [*scenario._controllers, *([controller] if isinstance(controller, type) else [])]
+        made.append(_restored(type(scenario), text, name, traces, [*settings, *chosen], known))
+    return made
 
 
 def _labelled(table: pyarrow.Table, scenario: str, controller: str) -> pyarrow.Table:

@@ -123,13 +123,42 @@ def test_settings_of_several_lines_stay_comments(tmp_path: Path) -> None:
 def test_keys_that_a_controller_lacks_are_left_out(tmp_path: Path) -> None:
     rows = giusto.paper("scream-fifo", ["scream:v2", "tempo"], [1], out=tmp_path, progress=False)
     assert [row.controller for row in rows] == ["scream:v2", "tempo"]
-    notes = ["scream-fifo: tempo: the delay-target of call is left out: tempo has none."]
+    notes = ["scream-fifo: The delay-target of call in the scenario is left out, since they aim at no delay: tempo."]
     assert json.loads((tmp_path / "paper.json").read_text())["notes"] == notes
     # SCReAM still has it, and what has no fix is an error.
     delay = rows[0].intervals["queue_delay_p95_ms"]
     assert delay is not None and delay[0] == giusto.run("scream-fifo").flow("call").queue_delay_ms.p95
-    with pytest.raises(giusto.ScenarioError, match='unknown name "temp"'):
+    with pytest.raises(ValueError, match='unknown controller "temp": did you mean "tempo"'):
         giusto.paper("scream-fifo", ["temp"], [1], out=tmp_path, progress=False)
+
+
+INLINE = """
+duration = "4 s"
+link = [{ id = "bottleneck", from = "a", to = "b", rate = "1 Mbit/s", delay = "20 ms", duplex = true }]
+flow = [{ id = "call", kind = "media", controller = "scream:d00", feedback = "scream-draft", receiver-limit = "1 Mbit/s",
+          delay-target = "40 ms" }]
+"""
+
+
+@pytest.mark.parametrize("by_setting", [False, True])
+def test_keys_are_left_out_wherever_they_are(tmp_path: Path, by_setting: bool) -> None:
+    scenario = giusto.Scenario.parse(INLINE, "own.toml")
+    if by_setting:
+        plain = INLINE.replace(', receiver-limit = "1 Mbit/s"', "").replace('delay-target = "40 ms"', 'start-rate = "300 kbit/s"')
+        settings = {"call.receiver-limit": "1 Mbit/s", "flow.call.delay-target": "40 ms", "bottleneck.loss": 0.01}
+        scenario = giusto.Scenario.parse(plain, "own.toml").with_settings(settings)
+    rows = giusto.paper(scenario, ["scream:d00", Own, "tempo"], [1, 2], out=tmp_path, progress=False)
+    assert [row.controller for row in rows] == ["scream:d00", "Own", "tempo"]
+    assert json.loads((tmp_path / "paper.json").read_text())["notes"] == [
+        "own: Own cannot use scream-draft, the feedback of call in the scenario: it gets transport-wide.",
+        "own: tempo cannot use scream-draft, the feedback of call in the scenario: it gets rfc8888.",
+        "own: The delay-target of call in the scenario is left out, since they aim at no delay: Own, tempo.",
+        "own: The receiver-limit of call in the scenario is left out, since only scream:d00 and scream:d00+giusto with "
+        "scream-draft support it: Own, tempo.",
+    ]
+    # The others are as in `giusto compare`, with every other setting.
+    runs = list(csv.DictReader((tmp_path / "flows.csv").open()))
+    assert len(runs) == 6 and {run.get("bottleneck.loss") for run in runs} == ({"0.01"} if by_setting else {None})
 
 
 def test_the_command_makes_one(tmp_path: Path) -> None:

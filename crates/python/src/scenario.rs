@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 
 use giusto::{
     explore,
+    run::comparison::{self, Controllers},
     scenario::{self, Setting, load_controller},
 };
 use giusto_congestion::{Algorithm, Constant};
@@ -16,6 +17,9 @@ use crate::{
 
 /// A document as Python can pickle it: text, name, texts of its trace files; and settings.
 pub(crate) type Pickled = (String, String, BTreeMap<String, String>, Vec<(String, String)>);
+
+/// The text of a file, and settings.
+type Plain = (String, Vec<(String, String)>);
 
 /// The text of a scenario.
 #[pyclass(frozen, module = "giusto._giusto")]
@@ -53,6 +57,30 @@ impl Document {
         let document = self.with(&Own::all(&controllers)?).keeping_traces();
         document.scenario(&as_settings(settings.clone()))?;
         Ok((document.text().to_owned(), document.name().to_owned(), document.kept_traces(), settings))
+    }
+
+    /// Text and settings for each of the controllers called `names`, of all media flows or of `flow`: without what that controller does
+    /// not support. And the sentences that say so.
+    fn contenders(
+        &self,
+        settings: Vec<(String, String)>,
+        controllers: Vec<Bound<'_, PyType>>,
+        names: Vec<String>,
+        flow: Option<&str>,
+    ) -> Outcome<(Vec<Plain>, Vec<String>)> {
+        let own = Own::all(&controllers)?;
+        let named = |name: &String| {
+            let own = own.iter().map(Own::algorithm).find(|own| own.name() == name);
+            own.map_or_else(|| load_controller(name), Ok)
+        };
+        let all = names.iter().map(named).collect::<Result<_, _>>().map_err(value_error)?;
+        let (document, settings) = (self.with(&own), as_settings(settings));
+        let found = comparison::contenders(&document, &settings, &Controllers(all), flow)?;
+        let plain = |contender: &comparison::Contender| -> Outcome<Plain> {
+            let (text, settings) = contender.plain(&document, &settings)?;
+            Ok((text, settings.into_iter().map(|setting| (setting.path, setting.value)).collect()))
+        };
+        Ok((found.iter().map(plain).collect::<Outcome<_>>()?, comparison::notes(&found)))
     }
 
     /// The text.

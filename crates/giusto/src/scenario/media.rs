@@ -169,6 +169,20 @@ pub(crate) enum Unsupported {
     ReceiverLimit,
 }
 
+impl Unsupported {
+    /// Its key in a flow.
+    pub(crate) const fn key(self) -> &'static str {
+        match self {
+            Self::Feedback(_) => "feedback",
+            Self::DelayTarget => "delay-target",
+            Self::Priority => "priority",
+            Self::LimitedProbes => "probe-while-limited",
+            Self::AuthorsLaws => "authors-laws",
+            Self::ReceiverLimit => "receiver-limit",
+        }
+    }
+}
+
 impl Default for VideoSpec {
     /// The video of RFC 8867 §4.3: 150 kbit/s to 1.5 Mbit/s at 30 Hz, by the model of RFC 8593 §5.
     fn default() -> Self {

@@ -96,6 +96,28 @@ pub struct Contender {
     removed: Vec<(String, Unsupported)>,
 }
 
+impl Contender {
+    /// The text of `document`, and `settings`, both without what this controller does not support. The controller is not set in them.
+    ///
+    /// # Errors
+    ///
+    /// [`ScenarioError`]: the document cannot be read.
+    pub fn plain(
+        &self,
+        document: &Document,
+        settings: &[Setting],
+    ) -> Result<(String, Vec<Setting>), ScenarioError> {
+        let paths: Vec<[&str; 3]> =
+            self.removed.iter().map(|(flow, setting)| ["flow", flow, setting.key()]).collect();
+        let is_kept = |setting: &&Setting| {
+            let keys = document.whole_path(&setting.path);
+            !paths.iter().any(|path| keys.iter().eq(path))
+        };
+        let text = document.text_without(&paths)?;
+        Ok((text, settings.iter().filter(is_kept).cloned().collect()))
+    }
+}
+
 /// The scenario of `document` with `settings` under each of `controllers`: of all its media flows, or of `flow` alone.
 ///
 /// Settings that a controller does not support are removed, and feedback that it does not accept is replaced by what it requires;
@@ -159,7 +181,7 @@ pub fn notes(contenders: &[Contender]) -> Vec<String> {
     let mut without: Vec<(_, Vec<&str>)> = Vec::new();
     for Contender { controller, feedback, removed, .. } in contenders {
         for (flow, setting) in removed {
-            let (key, why) = match setting {
+            let why = match setting {
                 Unsupported::Feedback(given) => {
                     let used = feedback.get(flow).map_or("its own", String::as_str);
                     let given = given.name();
@@ -169,14 +191,14 @@ pub fn notes(contenders: &[Contender]) -> Vec<String> {
                     continue;
                 }
                 Unsupported::ReceiverLimit => {
-                    ("receiver-limit", "only scream:d00 and scream:d00+giusto with scream-draft support it")
+                    "only scream:d00 and scream:d00+giusto with scream-draft support it"
                 }
-                Unsupported::DelayTarget => ("delay-target", "they aim at no delay"),
-                Unsupported::Priority => ("priority", "they share without weights"),
-                Unsupported::AuthorsLaws => ("authors-laws", "they have none"),
-                Unsupported::LimitedProbes => ("probe-while-limited", "they do not probe"),
+                Unsupported::DelayTarget => "they aim at no delay",
+                Unsupported::Priority => "they share without weights",
+                Unsupported::AuthorsLaws => "they have none",
+                Unsupported::LimitedProbes => "they do not probe",
             };
-            let group = (key, flow.as_str(), why);
+            let group = (setting.key(), flow.as_str(), why);
             match without.iter_mut().find(|(known, _)| *known == group) {
                 Some((_, controllers)) => controllers.push(controller.name()),
                 None => without.push((group, vec![controller.name()])),

@@ -90,6 +90,28 @@ fn unsupported_settings_are_removed_and_noted_once() {
 }
 
 #[test]
+fn text_and_settings_are_left_without_what_a_controller_lacks() {
+    let text = FILE.replace("feedback = \"rfc8888\" }", "feedback = \"rfc8888\", delay-target = \"30 ms\" }");
+    let tables = "duration = \"2 s\"\n[[link]]\nid = \"wire\"\nfrom = \"here\"\nto = \"there\"\nduplex = true\n[[flow]]\nid = \"call\"\n\
+                  kind = \"media\"\ndelay-target = \"30 ms\" # of the call\ncontroller = \"scream:v2\"\n";
+    let settings = |texts: &[&str]| texts.iter().map(|set| set.parse().unwrap()).collect::<Vec<Setting>>();
+    for (text, given) in [
+        (text.as_str(), &["wire.delay=20ms"][..]),
+        (tables, &["wire.delay=20ms"][..]),
+        (FILE, &["call.delay-target=30ms", "wire.delay=20ms", "flow.call.delay-target=40ms"][..]),
+    ] {
+        let document = Document::parse(text, "s.toml").unwrap();
+        let found = contenders(&document, &settings(given), &"tempo".parse().unwrap(), Some("call")).unwrap();
+        let (plain, kept) = found[0].plain(&document, &settings(given)).unwrap();
+        assert_eq!(kept, settings(&["wire.delay=20ms"]));
+        assert!(!plain.contains("delay-target"), "{plain}");
+        let chosen = [kept, settings(&["call.controller=tempo"])].concat();
+        let again = Document::parse(&plain, "s.toml").unwrap().scenario(&chosen).unwrap();
+        assert_eq!(again.flows(), found[0].scenario.flows());
+    }
+}
+
+#[test]
 fn all_else_is_the_same() {
     let settings: Vec<Setting> = vec!["wire.delay=20ms".parse().unwrap()];
     let controllers = "fixed,gcc:draft-02+giusto".parse().unwrap();

@@ -34,13 +34,37 @@ impl Document {
         self.changed(settings).map(|document| document.to_string())
     }
 
-    /// The values of the file with `settings`, as far as they have a place in it.
-    pub(crate) fn changed(&self, settings: &[Setting]) -> Result<DocumentMut, ScenarioError> {
-        let broken = |error: toml_edit::TomlError| {
+    /// The text of the file without the keys at these paths: a list, the id of one of its elements, and a key of that.
+    pub(crate) fn text_without(&self, paths: &[[&str; 3]]) -> Result<String, ScenarioError> {
+        let mut document = self.editable()?;
+        for [list, id, key] in paths {
+            match document.get_mut(list) {
+                Some(Item::ArrayOfTables(elements)) => {
+                    let named = elements.iter_mut().find(|element| id_of(*element) == Some(id));
+                    named.and_then(|element| element.remove(key));
+                }
+                Some(Item::Value(Value::Array(elements))) => {
+                    let mut tables = elements.iter_mut().filter_map(Value::as_inline_table_mut);
+                    let named = tables.find(|element| id_of(*element) == Some(id));
+                    named.and_then(|element| element.remove(key));
+                }
+                _ => {}
+            }
+        }
+        Ok(document.to_string())
+    }
+
+    /// The values of the file with their layout.
+    fn editable(&self) -> Result<DocumentMut, ScenarioError> {
+        self.text.parse::<DocumentMut>().map_err(|error| {
             let line = error.message().replace('\n', ", ");
             ScenarioError::new(vec![format!("{}: {line}", self.name)])
-        };
-        let mut document = self.text.parse::<DocumentMut>().map_err(broken)?;
+        })
+    }
+
+    /// The values of the file with `settings`, as far as they have a place in it.
+    pub(crate) fn changed(&self, settings: &[Setting]) -> Result<DocumentMut, ScenarioError> {
+        let mut document = self.editable()?;
         for setting in settings {
             let keys = self.whole_path(&setting.path);
             let keys: Vec<&str> = keys.iter().map(String::as_str).collect();

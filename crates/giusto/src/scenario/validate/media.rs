@@ -121,33 +121,22 @@ fn room(media: &MediaSpec) -> Result<(), KeyError> {
 }
 
 fn unsupported(controller: Algorithm, setting: Unsupported) -> KeyError {
-    let needs = controller.requirements();
-    let (key, problem, fixes): (_, _, Vec<&str>) = match setting {
+    let (needs, key) = (controller.requirements(), setting.key());
+    let (problem, fixes): (_, Vec<&str>) = match setting {
         Unsupported::Feedback(given) => {
             let accepted = FeedbackKind::ALL.into_iter().filter(|kind| needs.accepts(*kind));
-            let problem = format!("does not support {}", given.name());
-            ("feedback", problem, accepted.map(FeedbackKind::name).collect())
+            (format!("does not support {}", given.name()), accepted.map(FeedbackKind::name).collect())
         }
-        Unsupported::DelayTarget => {
-            ("delay-target", "has none".to_owned(), algorithms(|needs| needs.delay_target))
-        }
-        Unsupported::Priority => {
-            ("priority", "has no weights".to_owned(), algorithms(|needs| needs.priority))
-        }
-        Unsupported::AuthorsLaws => {
-            ("authors-laws", "has none".to_owned(), algorithms(|needs| needs.authors_laws))
-        }
-        Unsupported::LimitedProbes => {
-            let fixes = algorithms(|needs| needs.limited_probes);
-            ("probe-while-limited", "does not probe".to_owned(), fixes)
-        }
+        Unsupported::DelayTarget => ("has none".to_owned(), algorithms(|needs| needs.delay_target)),
+        Unsupported::Priority => ("has no weights".to_owned(), algorithms(|needs| needs.priority)),
+        Unsupported::AuthorsLaws => ("has none".to_owned(), algorithms(|needs| needs.authors_laws)),
+        Unsupported::LimitedProbes => ("does not probe".to_owned(), algorithms(|needs| needs.limited_probes)),
         Unsupported::ReceiverLimit if needs.receiver_limit => {
             let text = "receiver-limit: it needs feedback = \"scream-draft\": add that, or remove this";
-            return ("receiver-limit", text.to_owned());
+            return (key, text.to_owned());
         }
         Unsupported::ReceiverLimit => {
-            let fixes = algorithms(|needs| needs.receiver_limit);
-            ("receiver-limit", "does not support it".to_owned(), fixes)
+            ("does not support it".to_owned(), algorithms(|needs| needs.receiver_limit))
         }
     };
     (key, format!("{key}: {controller} {problem}: remove it, or use {}", fixes.join(" or ")))
