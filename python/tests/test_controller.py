@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow
@@ -361,7 +362,7 @@ def test_a_controller_drops_frames(media: str) -> None:
         ("stream_targets", 5.0, r"stream_targets\(\) .*a list of rates in bit/s, found 5.0"),
         ("frame_drop_interval", "all", r"frame_drop_interval\(\) .*integer of at least 1, or None, found 'all'"),
         ("next_probe", 3, r"next_probe\(\) .*a giusto.Probe, or None, found 3"),
-        ("cause", None, r'cause\(\) .*must return a string, or a dictionary with "cause", found None'),
+        ("cause", None, r'cause\(\) .*must return a string, or a mapping with "cause", found None'),
     ],
 )
 def test_a_value_of_the_wrong_type_is_named(method: str, value: object, text: str, media: str) -> None:
@@ -391,6 +392,25 @@ def test_attributes_of_another_type_are_named(attribute: str, value: object, exp
 def test_a_method_may_be_set_on_the_object() -> None:
     class Set(giusto.Controller):
         def __init__(self, limits: giusto.Limits) -> None:
+def test_a_cause_is_any_mapping(media: str) -> None:
+    class Lossy(giusto.Controller):
+        given: Any = MappingProxyType({"cause": "loss", "ratio": 0.25})
+
+        def on_feedback(self, now_s: float, feedback: giusto.Feedback) -> None:
+            self.rate_bps = 1e6
+
+        def target(self) -> float:
+            return getattr(self, "rate_bps", 3e5)
+
+        def cause(self) -> Any:
+            return self.given
+
+    decision = run(media, Lossy).decisions.to_pylist()[-1]
+    assert (decision["cause"], decision["ratio"], decision["to_bps"]) == ("loss", 0.25, 1_000_000)
+    with pytest.raises(ValueError, match=r'^controller "Bare": cause\(\) at 0 s: returned loss: missing field `ratio`$'):
+        run(media, type("Bare", (Lossy,), {"given": "loss"}))
+
+
             self.rate_bps = limits.start_bps
             self.on_feedback = self.slow
 

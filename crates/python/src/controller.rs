@@ -13,7 +13,7 @@ use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 use pyo3::{
     exceptions::PyTypeError,
     prelude::*,
-    types::{PyBool, PyDict, PyList, PyType},
+    types::{PyBool, PyList, PyMapping, PyType},
 };
 
 use crate::{
@@ -376,26 +376,27 @@ impl PythonController {
             .with_window(target.window_bytes.map(DataSize::from_bytes))
     }
 
-    /// Why the target changed: the name of a cause, or a dictionary with its fields as in JSON.
+    /// Why the target changed: the name of a cause, or a mapping with its fields as in JSON.
     fn cause(&self, py: Python<'_>) -> PyResult<Cause> {
         let given = self.object.bind(py).call_method0("cause")?;
         let mut fields = serde_json::Map::new();
-        if let Ok(table) = given.cast::<PyDict>() {
-            for (key, value) in table {
+        if let Ok(table) = given.cast::<PyMapping>() {
+            for item in table.items()? {
+                let (key, value): (String, Bound<'_, PyAny>) = item.extract()?;
                 let value = match value.extract::<f64>() {
                     Ok(number) => serde_json::Value::from(number),
                     Err(_) => serde_json::Value::from(value.extract::<String>()?),
                 };
-                fields.insert(key.extract()?, value);
+                fields.insert(key, value);
             }
         } else {
             let Ok(cause) = given.extract::<String>() else {
-                return Err(self.wrong_type("cause", &given, "a string, or a dictionary with \"cause\""));
+                return Err(self.wrong_type("cause", &given, "a string, or a mapping with \"cause\""));
             };
             fields.insert("cause".to_owned(), cause.into());
         }
         serde_json::from_value(fields.into())
-            .map_err(|error| value_error(format!("cause() returned {given}: {error}")))
+            .map_err(|error| self.wrong("cause", format!("returned {given}: {error}")))
     }
 }
 
