@@ -6,6 +6,7 @@ import traceback
 from types import MappingProxyType
 from typing import Any
 
+import numpy
 import pyarrow
 import pytest
 
@@ -358,6 +359,8 @@ def test_a_controller_drops_frames(media: str) -> None:
         ("target", "fast", r"target\(\) at 0 s: must return a rate in bit/s, or a giusto.Target, found 'fast'"),
         ("target", None, r"target\(\) .*found None"),
         ("target", True, r"target\(\) .*found True"),
+        ("target", numpy.bool_(True), r"target\(\) .*found (np.)?True"),
+        ("stream_targets", [True], r"stream_targets\(\) .*a list of rates in bit/s, found \[True\]"),
         ("next_timeout", "soon", r"next_timeout\(\) .*must return a time in s, or None, found 'soon'"),
         ("stream_targets", 5.0, r"stream_targets\(\) .*a list of rates in bit/s, found 5.0"),
         ("frame_drop_interval", "all", r"frame_drop_interval\(\) .*integer of at least 1, or None, found 'all'"),
@@ -389,9 +392,6 @@ def test_attributes_of_another_type_are_named(attribute: str, value: object, exp
     assert str(raised.value) == f'controller "Mine": {attribute}: expected {expected}, found {value!r}'
 
 
-def test_a_method_may_be_set_on_the_object() -> None:
-    class Set(giusto.Controller):
-        def __init__(self, limits: giusto.Limits) -> None:
 def test_a_cause_is_any_mapping(media: str) -> None:
     class Lossy(giusto.Controller):
         given: Any = MappingProxyType({"cause": "loss", "ratio": 0.25})
@@ -411,6 +411,9 @@ def test_a_cause_is_any_mapping(media: str) -> None:
         run(media, type("Bare", (Lossy,), {"given": "loss"}))
 
 
+def test_a_method_may_be_set_on_the_object() -> None:
+    class Set(giusto.Controller):
+        def __init__(self, limits: giusto.Limits) -> None:
             self.rate_bps = limits.start_bps
             self.on_feedback = self.slow
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import struct
+from typing import Any
 
+import numpy
 import pytest
 
 import giusto
@@ -129,6 +131,23 @@ def test_reports_of_aiortc_are_understood() -> None:
     # REMB of another stream is not ours.
     other = rtp.RtcpPsfbPacket(fmt=rtp.RTCP_PSFB_APP, ssrc=1, media_ssrc=0, fci=rtp.pack_remb_fci(900_000, [SSRC + 1]))
     assert control.on_rtcp(1.1, bytes(other)) is None
+
+
+@pytest.mark.parametrize("wrong", [True, numpy.bool_(True)])
+def test_a_boolean_is_no_number(wrong: Any) -> None:
+    control = giusto.RateControl("nada", **LIMITS)
+    for call in (
+        lambda: giusto.RateControl("nada", **{**LIMITS, "min_bps": wrong}),
+        lambda: control.set_limits(1.0, max_bps=wrong),
+        lambda: control.on_timeout(wrong),
+        lambda: control.on_sent(wrong, 1200),
+        lambda: giusto.Target(wrong),
+        lambda: giusto.Target(1e6, pacing_bps=wrong),
+        lambda: giusto.Probe(1, wrong),
+    ):
+        with pytest.raises(TypeError, match="must be a number, not (np.)?True"):
+            call()
+    assert giusto.Target(numpy.float32(1e6), padding_bps=numpy.int64(5)).padding_bps == 5
 
 
 def test_wrong_input_is_refused_with_the_fix() -> None:

@@ -13,12 +13,12 @@ use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 use pyo3::{
     exceptions::PyTypeError,
     prelude::*,
-    types::{PyBool, PyList, PyMapping, PyType},
+    types::{PyList, PyMapping, PyType},
 };
 
 use crate::{
     error::value_error,
-    values::{Feedback, Limits, Probe, QueueState, SentPacket, StreamState, Target, rate, seconds},
+    values::{Feedback, Limits, Number, Probe, QueueState, SentPacket, StreamState, Target, rate, seconds},
 };
 
 /// A timeout less than this after the one before is no progress: no controller acts so often.
@@ -323,12 +323,9 @@ impl PythonController {
     /// Reads the output of the object.
     fn read(&mut self, py: Python<'_>, now: Timestamp) -> PyResult<()> {
         let target = self.object.bind(py).call_method0("target")?;
-        if target.is_instance_of::<PyBool>() {
-            return Err(self.wrong_type("target", &target, "a rate in bit/s, or a giusto.Target"));
-        }
-        self.target = match target.extract::<f64>() {
+        self.target = match target.extract::<Number>() {
             Ok(media_bps) => {
-                self.rate("target", media_bps)?;
+                self.rate("target", media_bps.0)?;
                 self.within_limits(&Target::new(media_bps, None, 0.0, None)?)
             }
             Err(_) => match target.cast::<Target>() {
@@ -343,8 +340,8 @@ impl PythonController {
             self.decision = Decision::new(now, self.target.media, cause).with_from(self.decision.to);
         }
         if self.hooks.stream_targets {
-            let given: Vec<f64> = self.given(py, "stream_targets", "a list of rates in bit/s")?;
-            let rates = given.into_iter().map(|bps| self.rate("stream_targets", bps));
+            let given: Vec<Number> = self.given(py, "stream_targets", "a list of rates in bit/s")?;
+            let rates = given.into_iter().map(|bps| self.rate("stream_targets", bps.0));
             self.stream_targets = rates.collect::<PyResult<_>>()?;
         }
         if self.hooks.frame_drop_interval {
@@ -356,7 +353,8 @@ impl PythonController {
             self.frame_drop_interval = given;
         }
         if self.hooks.next_timeout {
-            let next: Option<f64> = self.given(py, "next_timeout", "a time in s, or None")?;
+            let next: Option<Number> = self.given(py, "next_timeout", "a time in s, or None")?;
+            let next = next.map(|next| next.0);
             let is_time = |next: &f64| next.is_finite() && *next >= 0.0;
             if let Some(next) = next.filter(|next| !is_time(next)) {
                 let text = format!("must be a time in s of at least 0, or None, found {next}");

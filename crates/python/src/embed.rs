@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 
 use crate::{
     error::{Outcome, value_error},
-    values::{Feedback, Probe, SentPacket, Target, rate, seconds},
+    values::{Feedback, Number, Probe, SentPacket, Target, number, rate, seconds},
 };
 
 /// A congestion controller with the history of sent packets, for a sender of your own.
@@ -39,11 +39,12 @@ impl RateControl {
     #[pyo3(signature = (controller, *, min_bps, start_bps, max_bps, ntp_at_zero = None))]
     fn new(
         controller: &str,
-        min_bps: f64,
-        start_bps: f64,
-        max_bps: f64,
+        min_bps: Number,
+        start_bps: Number,
+        max_bps: Number,
         ntp_at_zero: Option<u64>,
     ) -> Outcome<Self> {
+        let (Number(min_bps), Number(start_bps), Number(max_bps)) = (min_bps, start_bps, max_bps);
         let algorithm = load_controller(controller).map_err(value_error)?;
         let limits = congestion::Limits::DEFAULT
             .with_min(rate("min_bps", min_bps)?)
@@ -89,7 +90,7 @@ impl RateControl {
     #[pyo3(signature = (now_s, size_bytes, *, ssrc = None, sequence = None, transport_sequence = None, probe = None))]
     fn on_sent(
         &self,
-        now_s: f64,
+        now_s: Number,
         size_bytes: u64,
         ssrc: Option<u32>,
         sequence: Option<u16>,
@@ -113,7 +114,7 @@ impl RateControl {
     }
 
     /// Handles a decrypted RTCP datagram. Returns what is new in it. An invalid one is a `ValueError` and changes nothing.
-    fn on_rtcp(&self, py: Python<'_>, now_s: f64, datagram: &[u8]) -> Outcome<Option<Feedback>> {
+    fn on_rtcp(&self, py: Python<'_>, now_s: Number, datagram: &[u8]) -> Outcome<Option<Feedback>> {
         let now = time(now_s)?;
         let State { controller, history, .. } = &mut *self.state();
         let Some(feedback) =
@@ -127,7 +128,12 @@ impl RateControl {
 
     /// Handles the time of `next_timeout`.
     #[pyo3(signature = (now_s, *, queue_bytes = 0, oldest_s = 0.0))]
-    fn on_timeout(&self, now_s: f64, queue_bytes: u64, oldest_s: f64) -> Outcome<()> {
+    fn on_timeout(
+        &self,
+        now_s: Number,
+        queue_bytes: u64,
+        #[pyo3(from_py_with = number)] oldest_s: f64,
+    ) -> Outcome<()> {
         let now = time(now_s)?;
         let queue =
             congestion::QueueState::new(DataSize::from_bytes(queue_bytes), seconds("oldest_s", oldest_s)?);
@@ -148,15 +154,15 @@ impl RateControl {
     #[pyo3(signature = (now_s, *, min_bps = None, start_bps = None, max_bps = None))]
     fn set_limits(
         &self,
-        now_s: f64,
-        min_bps: Option<f64>,
-        start_bps: Option<f64>,
-        max_bps: Option<f64>,
+        now_s: Number,
+        min_bps: Option<Number>,
+        start_bps: Option<Number>,
+        max_bps: Option<Number>,
     ) -> Outcome<()> {
         let now = time(now_s)?;
         let mut state = self.state();
-        let or = |name: &str, given: Option<f64>, before: DataRate| {
-            given.map_or(Ok(before), |given| rate(name, given))
+        let or = |name: &str, given: Option<Number>, before: DataRate| {
+            given.map_or(Ok(before), |Number(given)| rate(name, given))
         };
         let limits = congestion::Limits::DEFAULT
             .with_min(or("min_bps", min_bps, state.limits.min)?)
@@ -176,7 +182,7 @@ impl RateControl {
     }
 
     /// Handles a change of the route.
-    fn on_route_change(&self, now_s: f64) -> Outcome<()> {
+    fn on_route_change(&self, now_s: Number) -> Outcome<()> {
         let now = time(now_s)?;
         let mut state = self.state();
         state.history.on_route_change();
@@ -243,6 +249,6 @@ impl RateControl {
 }
 
 /// A time since an origin of the caller's choice.
-fn time(now_s: f64) -> PyResult<Timestamp> {
+fn time(Number(now_s): Number) -> PyResult<Timestamp> {
     Ok(Timestamp::ZERO + seconds("now_s", now_s)?)
 }

@@ -2,7 +2,11 @@
 
 use giusto_congestion::{self as congestion, Extension, nada::RateMode};
 use giusto_units::{DataRate, TimeDelta};
-use pyo3::{prelude::*, types::PyList};
+use pyo3::{
+    exceptions::PyTypeError,
+    prelude::*,
+    types::{PyFloat, PyInt, PyList},
+};
 
 use crate::error::value_error;
 
@@ -218,12 +222,13 @@ impl Target {
     #[new]
     #[pyo3(signature = (media_bps, *, pacing_bps = None, padding_bps = 0.0, window_bytes = None))]
     pub(crate) fn new(
-        media_bps: f64,
-        pacing_bps: Option<f64>,
-        padding_bps: f64,
+        media_bps: Number,
+        pacing_bps: Option<Number>,
+        #[pyo3(from_py_with = number)] padding_bps: f64,
         window_bytes: Option<u64>,
     ) -> PyResult<Self> {
-        let pacing_bps = pacing_bps.unwrap_or(PACING * media_bps);
+        let Number(media_bps) = media_bps;
+        let pacing_bps = pacing_bps.map_or(PACING * media_bps, |given| given.0);
         rate("media_bps", media_bps)?;
         rate("pacing_bps", pacing_bps)?;
         rate("padding_bps", padding_bps)?;
@@ -248,11 +253,42 @@ pub(crate) struct Probe {
 impl Probe {
     #[new]
     #[pyo3(signature = (cluster, rate_bps, *, duration_s = 0.015, packets = 5))]
-    fn new(cluster: u32, rate_bps: f64, duration_s: f64, packets: u32) -> PyResult<Self> {
+    fn new(
+        cluster: u32,
+        rate_bps: Number,
+        #[pyo3(from_py_with = number)] duration_s: f64,
+        packets: u32,
+    ) -> PyResult<Self> {
+        let Number(rate_bps) = rate_bps;
         rate("rate_bps", rate_bps)?;
         seconds("duration_s", duration_s)?;
         Ok(Self { cluster, rate_bps, duration_s, packets })
     }
+}
+
+/// A number, which a boolean is not, be it of Python or of `numpy`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Number(pub(crate) f64);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for Number {
+    type Error = PyErr;
+
+    fn extract(found: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+        // Those of most calls need no name.
+        let is_plain = found.is_instance_of::<PyFloat>() || found.is_exact_instance_of::<PyInt>();
+        if !is_plain {
+            let kind = found.get_type().name()?;
+            if kind == "bool" || kind == "bool_" {
+                return Err(PyTypeError::new_err(format!("must be a number, not {}", found.repr()?)));
+            }
+        }
+        found.extract().map(Self)
+    }
+}
+
+/// The same, for arguments whose default is to be seen.
+pub(crate) fn number(found: &Bound<'_, PyAny>) -> PyResult<f64> {
+    found.extract::<Number>().map(|found| found.0)
 }
 
 /// The rate of this name, if it is one.
