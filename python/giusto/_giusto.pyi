@@ -4,6 +4,8 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, final
 
+from typing_extensions import Buffer
+
 from giusto._controller import Controller
 
 __all__ = [
@@ -74,8 +76,6 @@ class Document:
     def pickled(
         self, settings: Sequence[tuple[str, str]], controllers: Sequence[type[Controller]] = ...
     ) -> tuple[str, str, dict[str, str], list[tuple[str, str]]]: ...
-
-@final
     def contenders(
         self,
         settings: Sequence[tuple[str, str]],
@@ -83,6 +83,8 @@ class Document:
         names: Sequence[str],
         flow: str | None,
     ) -> tuple[list[tuple[str, list[tuple[str, str]]]], list[str]]: ...
+
+@final
 class Run:
     def json(self) -> str: ...
     def tables(self) -> str: ...
@@ -368,7 +370,7 @@ class RateControl:
         transport_sequence: int | None = None,
         probe: int | None = None,
     ) -> SentPacket: ...
-    def on_rtcp(self, now_s: float, datagram: bytes) -> Feedback | None: ...
+    def on_rtcp(self, now_s: float, datagram: Buffer) -> Feedback | None: ...
     def on_timeout(self, now_s: float, *, queue_bytes: int = 0, oldest_s: float = 0.0) -> None: ...
     def next_timeout(self) -> float | None: ...
     def set_limits(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from typing import Any
 
 import numpy
@@ -133,6 +134,17 @@ def test_reports_of_aiortc_are_understood() -> None:
     assert control.on_rtcp(1.1, bytes(other)) is None
 
 
+@pytest.mark.parametrize("kind", [bytearray, memoryview, lambda message: numpy.frombuffer(message, numpy.uint8)])
+def test_a_datagram_is_anything_with_bytes(kind: Callable[[bytes], bytes]) -> None:
+    control = giusto.RateControl("gcc:libwebrtc", **LIMITS)
+    for number in range(20):
+        control.on_sent(0.005 * number, 1200, transport_sequence=number)
+    feedback = control.on_rtcp(0.13, kind(TWCC))
+    assert feedback is not None and len(feedback.packets) == 10
+    # A part of a buffer, as a socket fills it.
+    assert control.on_rtcp(0.14, memoryview(bytearray(b"\0" + TWCC + b"\0"))[1:-1]) is None
+
+
 @pytest.mark.parametrize("wrong", [True, numpy.bool_(True)])
 def test_a_boolean_is_no_number(wrong: Any) -> None:
     control = giusto.RateControl("nada", **LIMITS)
@@ -165,6 +177,8 @@ def test_wrong_input_is_refused_with_the_fix() -> None:
     for wrong in (-1.0, float("nan"), float("inf")):
         with pytest.raises(ValueError, match="now_s must be a time in s of at least 0"):
             control.on_timeout(wrong)
+    with pytest.raises(TypeError, match="a bytes-like object is required, not 'str'"):
+        control.on_rtcp(1.0, "message")  # type: ignore[arg-type]
     # Time that runs backwards is taken as the latest.
     control.on_sent(5.0, 100, ssrc=1, sequence=1)
     assert control.on_sent(4.0, 100, ssrc=1, sequence=2).at_s == 5.0

@@ -8,7 +8,10 @@ use giusto_congestion::{
 };
 use giusto_rtp::NtpTimestamp;
 use giusto_units::{DataRate, DataSize, Timestamp};
-use pyo3::prelude::*;
+use pyo3::{
+    prelude::*,
+    types::{PyBytes, PyMemoryView},
+};
 
 use crate::{
     error::{Outcome, value_error},
@@ -114,8 +117,15 @@ impl RateControl {
     }
 
     /// Handles a decrypted RTCP datagram. Returns what is new in it. An invalid one is a `ValueError` and changes nothing.
-    fn on_rtcp(&self, py: Python<'_>, now_s: Number, datagram: &[u8]) -> Outcome<Option<Feedback>> {
+    fn on_rtcp(
+        &self,
+        py: Python<'_>,
+        now_s: Number,
+        datagram: &Bound<'_, PyAny>,
+    ) -> Outcome<Option<Feedback>> {
         let now = time(now_s)?;
+        let datagram = bytes(datagram)?;
+        let datagram = datagram.as_bytes();
         let State { controller, history, .. } = &mut *self.state();
         let Some(feedback) =
             history.on_rtcp(now, datagram).map_err(|error| value_error(error.to_string()))?
@@ -251,4 +261,12 @@ impl RateControl {
 /// A time since an origin of the caller's choice.
 fn time(Number(now_s): Number) -> PyResult<Timestamp> {
     Ok(Timestamp::ZERO + seconds("now_s", now_s)?)
+}
+
+/// The bytes of an object that has a buffer, such as a `bytearray` or a `memoryview`.
+fn bytes<'py>(given: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
+    match given.cast::<PyBytes>() {
+        Ok(bytes) => Ok(bytes.clone()),
+        Err(_) => Ok(PyMemoryView::from(given)?.call_method0("tobytes")?.cast_into()?),
+    }
 }
