@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any, TypeAlias
 
 from giusto import _giusto
-from giusto._arguments import checked
+from giusto._arguments import _is_bool, checked
 from giusto._controller import Controller
 
 # Keys that end in one of these take numbers in that unit.
@@ -337,7 +337,7 @@ def loss_packets(lost: Iterable[int]) -> dict[str, Any]:
         Numbers of the lost packets, from 0 in the order of transmission; or for each packet whether it is lost.
     """
     values = _list("lost", lost)
-    if values and all(isinstance(value, bool) for value in values):
+    if values and all(map(_is_bool, values)):
         values = [number for number, is_lost in enumerate(values) if is_lost]
     return {"packets": _integers("lost", values)}
 

@@ -99,6 +99,7 @@ def test_arrays_become_rate_traces_delays_and_losses() -> None:
     assert giusto.loss_packets([3, 17]) == {"packets": [3, 17]}
     assert giusto.loss_steps([0, 1], numpy.array([0, 0.5]))["steps"] == [["0 ns", 0.0], ["1000000000 ns", 0.5]]
 
+    assert giusto.loss_packets([lost > 0.5 for lost in numpy.array([0.9, 0.1, 0.7])]) == {"packets": [0, 2]}
 
 def test_arrays_of_the_wrong_shape_are_refused() -> None:
     with pytest.raises(ValueError, match="times_s has 2 elements and the values 3"):
