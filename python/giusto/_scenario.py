@@ -426,12 +426,12 @@ def _table(keys: Mapping[str, Any]) -> dict[str, Any]:
             continue
         suffix = next((suffix for suffix in _UNITS if key.endswith(suffix)), None)
         if suffix is not None:
-            value = _with_unit(_finite(key, _plain(value)), _UNITS[suffix])
+            value = _with_unit(key, _known(key, _plain(value)), _UNITS[suffix])
             key = key.removesuffix(suffix)
         key = key.rstrip("_").replace("_", "-")
         if key in table:
             raise TypeError(f"{key} is given twice, as {table[key]!r} and as {value!r}: leave one out")
-        table[key] = _finite(key, _plain(value))
+        table[key] = _known(key, _plain(value))
     return table
 
 
@@ -448,33 +448,36 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _finite(key: str, value: Any) -> Any:
-    """Return the value of a key; raise a `ValueError` if it is, or holds, a number that files cannot hold."""
+def _known(key: str, value: Any) -> Any:
+    """Return the value of a key; raise an error if it is, or holds, what files cannot hold."""
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError(f"{key}: expected a finite number, found {value}")
     if isinstance(value, list):
         for element in value:
-            _finite(key, element)
+            _known(key, element)
+    elif not isinstance(value, (str, int, float, dict, type)):
+        raise TypeError(f"{key}: expected a string, a number, a list or a table, found {value!r:.60}")
     return value
 
 
-def _with_unit(value: Any, unit: str) -> Any:
+def _with_unit(key: str, value: Any, unit: str) -> Any:
     """Return a number, or each number in a list, with its unit."""
-    value = _plain(value)
     if isinstance(value, list):
-        return [_with_unit(element, unit) for element in value]
+        return [_with_unit(key, element, unit) for element in value]
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         # Scenario files have no exponents.
         return f"{Decimal(repr(value)).normalize():f} {unit}"
-    raise TypeError(f"expected a number in {unit}, found {value!r}")
+    raise TypeError(f"{key}: expected a number in {unit}, found {value!r}")
 
 
 def _named(value: Any, own: list[type[Controller]]) -> Any:
-    """Return a value with names in place of controllers, which are added to `own`."""
+    """Return a value with names in place of controllers, which are added to `own`, and whole numbers that TOML lacks as strings."""
     if isinstance(value, dict):
         return {key: _named(element, own) for key, element in value.items()}
     if isinstance(value, list):
         return [_named(element, own) for element in value]
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        return str(value)
     return _name(value, own) if isinstance(value, type) else value
 
 

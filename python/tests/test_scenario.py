@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import pickle
 from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 
 import numpy
@@ -97,9 +99,9 @@ def test_arrays_become_rate_traces_delays_and_losses() -> None:
     # 40 packets a second at 64 kbit/s, 20 at 32 kbit/s: 5 s, 2 s, 3 s.
     assert record.flow("voice").sent_packets == pytest.approx(5 * 40 + 2 * 20 + 3 * 40, abs=2)
     assert giusto.loss_packets([3, 17]) == {"packets": [3, 17]}
+    assert giusto.loss_packets([lost > 0.5 for lost in numpy.array([0.9, 0.1, 0.7])]) == {"packets": [0, 2]}
     assert giusto.loss_steps([0, 1], numpy.array([0, 0.5]))["steps"] == [["0 ns", 0.0], ["1000000000 ns", 0.5]]
 
-    assert giusto.loss_packets([lost > 0.5 for lost in numpy.array([0.9, 0.1, 0.7])]) == {"packets": [0, 2]}
 
 def test_arrays_of_the_wrong_shape_are_refused() -> None:
     with pytest.raises(ValueError, match="times_s has 2 elements and the values 3"):
@@ -231,6 +233,31 @@ def test_numbers_that_no_file_can_hold_are_named() -> None:
     ):
         with pytest.raises(ValueError, match=r"^(loss|rate_bps|target_ms|steps): expected a finite number, found (nan|inf)$"):
             giusto.Link("wire", "here", "there", **{key: value})
+
+
+def test_values_that_no_file_can_hold_are_named() -> None:
+    for key, value, found in (
+        ("rate", Decimal("2.5"), r"Decimal\('2.5'\)"),
+        ("rate", b"5 Mbit/s", "b'5 Mbit/s'"),
+        ("loss", {0.1}, r"\{0.1\}"),
+        ("queue", {"kind": "codel", "target": Fraction(1, 3)}, r"Fraction\(1, 3\)"),
+        ("loss", [None], "None"),
+    ):
+        with pytest.raises(TypeError, match=f"^(rate|loss|target): expected a string, a number, a list or a table, found {found}$"):
+            giusto.Link("wire", "here", "there", **{key: value})
+    with pytest.raises(TypeError, match="^link: expected a string, a number, a list or a table, found <generator"):
+        giusto.Scenario(duration="1 s", link=(giusto.Link(name, "a", "b") for name in ("one", "two")))
+    with pytest.raises(TypeError, match="^rate_mbps: expected a number in Mbit/s, found True$"):
+        giusto.Link("wire", "here", "there", rate_mbps=numpy.bool_(True))
+
+
+@pytest.mark.parametrize("seed", [2**63, 2**64 - 1, numpy.uint64(2**64 - 1)])
+def test_a_scenario_has_every_seed_that_a_run_has(seed: int) -> None:
+    link = giusto.Link("wire", "here", "there", rate="1 Mbit/s")
+    flow = giusto.Flow("voice", "cbr", rate="64 kbit/s", size="200 B")
+    assert giusto.run(giusto.Scenario(duration="1 s", seed=seed, link=link, flow=flow)).seed == seed
+    with pytest.raises(giusto.ScenarioError, match=f'link "wire": loss: expected a number .*found "{seed}"'):
+        giusto.Scenario(duration="1 s", link=giusto.Link("wire", "here", "there", loss=seed), flow=flow)
 
 
 def test_a_trace_may_be_a_path(tmp_path: Path) -> None:
