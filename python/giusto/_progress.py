@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import TypeAlias, cast
+
+from giusto._arguments import _is_bool
 
 Report: TypeAlias = "Callable[[int, int], object]"
 
@@ -44,9 +46,9 @@ def reporter(progress: bool | Report | None) -> Report | None:
     """Return what is called with the progress: a function of the user, the bar, or nothing."""
     if progress is None:
         progress = sys.stderr is not None and sys.stderr.isatty()
-    if isinstance(progress, bool):
+    if _is_bool(progress):
         return Bar() if progress else None
-    return progress
+    return cast("Report", progress)
 
 
 def _time(seconds: float) -> str:

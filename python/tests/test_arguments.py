@@ -82,7 +82,7 @@ def test_classes_that_are_no_controllers_are_named() -> None:
 
 def test_types_that_stand_for_others_are_accepted() -> None:
     assert giusto.run("first", seed=np.int64(2), timeline=np.bool_(False)).seed == 2
-    assert len(giusto.sweep("first", seeds=np.arange(1, 3)).flows) == 2
+    assert len(giusto.sweep("first", seeds=np.arange(1, 3), progress=np.bool_(False)).flows) == 2
     assert giusto.rate_steps(np.array([0.0, 1.0]), (rate for rate in (1e6, 2e6)), period_s=np.float32(3))
     assert list(inspect.signature(giusto.run).parameters)[:2] == ["scenario", "seed"]
 
