@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import fcntl
 import json
 import os
@@ -111,7 +112,7 @@ class Leaderboard:
     @property
     def summary(self) -> dict[str, Any]:
         """What the file held when it was opened or last added to: `version`, `seeds`, `scenarios`, `references`, and `controllers` with their figures as in `Benchmark.summary`."""
-        return self._values
+        return copy.deepcopy(self._values)
 
     @property
     def rows(self) -> pyarrow.Table:

@@ -48,6 +48,8 @@ def test_controllers_in_python_have_rows_beside_built_in_ones(tmp_path: Path, of
     assert "no controllers yet" in str(board) and board.rows.num_rows == 0
     board.add(of_python)
     board.add(giusto.benchmark(["gcc:libwebrtc"], 2, seed=SEEDS))
+    board.summary["controllers"].clear()
+    assert board.rows.num_rows == 12
     # The rows are those of one benchmark of both.
     names = {"Constant", "mine", "constant", "gcc:libwebrtc"}
     rows = giusto.Leaderboard(path).rows.to_pandas()
