@@ -43,7 +43,8 @@ class _Metric:
                 raise ValueError(f'metric "{self.name}" is unknown: use one of {", ".join(row)}, or a function')
             found = row[self.name]
         else:
-            found = self._function(row)
+            # Rows are kept for the verdict.
+            found = self._function(dict(row))
         if found is None:
             return None
         try:

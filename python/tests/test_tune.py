@@ -313,6 +313,12 @@ def test_arguments_of_other_types_are_named(more: dict[str, Any], message: str) 
     assert str(raised.value) == message
 
 
+def test_a_metric_may_change_its_figures() -> None:
+    given: dict[str, Any] = {"constants": ["kappa"], "scenarios": 1, "validation": 2, "trials": 2}
+    taken = giusto.tune("nada", **given, metric=lambda run: run.pop("utility"))
+    assert taken.difference == giusto.tune("nada", **given, metric=lambda run: run["utility"]).difference
+
+
 def test_a_number_of_numpy_is_a_number() -> None:
     numpy = pytest.importorskip("numpy")
     tuned = giusto.tune("nada", ["kappa"], numpy.int64(1), validation=numpy.int32(1), trials=2)
