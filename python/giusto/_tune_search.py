@@ -52,14 +52,24 @@ def _search(
                 value = sought.mean(runs.rows(developed, rung, names[trial.number]))
                 trial.report(value, rung)
                 if last:
-                    study.tell(trial, value)
+                    _tell(study, trial, values=value)
                 elif trial.number > 0 and trial.should_prune():
-                    study.tell(trial, state=optuna.trial.TrialState.PRUNED)
+                    _tell(study, trial, state=optuna.trial.TrialState.PRUNED)
                     runs.done(len(developed.places) - rung)
                 else:
                     going.append(trial)
             alive, before = going, rung
         made += len(batch)
+
+
+def _tell(study: optuna.Study, trial: optuna.Trial, **result: Any) -> None:
+    """End a trial."""
+    try:
+        study.tell(trial, **result)
+    except RuntimeError:
+        # A sampler of a finite grid stops a study at its end, which only `optimize` allows. The trial has ended then.
+        if not study.trials[trial.number].state.is_finished():
+            raise
 
 
 def _best(study: optuna.Study) -> optuna.trial.FrozenTrial:

@@ -319,6 +319,14 @@ def test_a_metric_may_change_its_figures() -> None:
     assert taken.difference == giusto.tune("nada", **given, metric=lambda run: run["utility"]).difference
 
 
+def test_a_sampler_may_end_its_grid() -> None:
+    kappas = [0.2, 0.4, 0.8]
+    sampler = optuna.samplers.GridSampler({"kappa": kappas}, seed=1)
+    tuned = giusto.tune("nada", ["kappa"], 1, validation=1, trials=5, sampler=sampler, pruner=None)
+    rows = tuned.trials.to_pylist()
+    assert [row["state"] for row in rows] == ["complete"] * 5 and {row["kappa"] for row in rows} == {0.5, *kappas}
+
+
 def test_a_number_of_numpy_is_a_number() -> None:
     numpy = pytest.importorskip("numpy")
     tuned = giusto.tune("nada", ["kappa"], numpy.int64(1), validation=numpy.int32(1), trials=2)
