@@ -120,7 +120,7 @@ class Tuning:
 
 @checked
 def tune(
-    controller: str,
+    controller: str | os.PathLike[str],
     constants: Iterable[str] | Mapping[str, tuple[float, float] | None] | None = None,
     scenarios: Scenarios = 92,
     *,

@@ -44,7 +44,7 @@ class Constant:
 
 
 @checked
-def constants(controller: str) -> dict[str, Constant]:
+def constants(controller: str | os.PathLike[str]) -> dict[str, Constant]:
     """Return the constants of a controller that can be set, by their names.
 
     Parameters

@@ -26,7 +26,7 @@ import pytest
         ("sweep", {"scenario": "first", "seeds": 3}, "giusto.sweep: seeds: expected Iterable[int], found 3 (int)"),
         ("sweep", {"scenario": "first", "set": {"seed": 1}}, "seed: expected a list of values, found 1: put it into a list"),
         ("merge", {"parts": "whole"}, "giusto.merge: parts: expected Iterable[str or os.PathLike[str]], found 'whole' (str)"),
-        ("constants", {"controller": None}, "giusto.constants: controller: expected str, found None (NoneType)"),
+        ("constants", {"controller": None}, "giusto.constants: controller: expected str or os.PathLike[str], found None (NoneType)"),
         ("rate_steps", {"times_s": 1, "rates_bps": [1]}, "giusto.rate_steps: times_s: expected Iterable[float], found 1 (int)"),
         ("frame_sizes", {"sizes_bytes": "12"}, "giusto.frame_sizes: sizes_bytes: expected Iterable[int], found '12' (str)"),
         ("call", {"host": "127.0.0.1", "encoder": 1}, "giusto.call: encoder: expected"),

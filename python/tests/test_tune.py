@@ -327,6 +327,13 @@ def test_a_sampler_may_end_its_grid() -> None:
     assert [row["state"] for row in rows] == ["complete"] * 5 and {row["kappa"] for row in rows} == {0.5, *kappas}
 
 
+def test_constants_may_be_in_a_path(tmp_path: Path) -> None:
+    path = tmp_path / "own.toml"
+    path.write_text('algorithm = "nada"\nkappa = 0.4\n')
+    assert giusto.constants(path)["kappa"].value == 0.4
+    assert giusto.tune(path, ["tau"], 1, validation=1, trials=2).default == "nada+kappa=0.4"
+
+
 def test_a_number_of_numpy_is_a_number() -> None:
     numpy = pytest.importorskip("numpy")
     tuned = giusto.tune("nada", ["kappa"], numpy.int64(1), validation=numpy.int32(1), trials=2)
