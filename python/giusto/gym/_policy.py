@@ -56,8 +56,8 @@ def PolicyController(
 
     Examples
     --------
-    >>> cautious = giusto.gym.PolicyController(lambda seen: seen[giusto.gym.FEATURES.index("received_rate")] - 0.02)
-    >>> giusto.run("media", set={"call.controller": cautious}).flow("call").received_rate_bps > 500_000
+    >>> eager = giusto.gym.PolicyController(lambda seen: seen[giusto.gym.FEATURES.index("received_rate")] + 0.02)
+    >>> giusto.run("media", set={"call.controller": eager}).flow("call").received_rate_bps > 500_000
     True
     """
     if stack < 1:
