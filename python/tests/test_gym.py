@@ -110,6 +110,23 @@ def test_a_policy_has_the_targets_of_its_episodes() -> None:
         assert targets(scenario, lambda seen: follow(seen) - 0.01, 5, 100) != wanted
 
 
+class Counting:
+    """A recurrent policy, as `RecurrentPPO` of sb3-contrib: its state is the number of actions before."""
+
+    def predict(self, observation: Any, state: Any = None, deterministic: bool = False) -> tuple[Any, Any]:
+        before = numpy.zeros(1) if state is None else state
+        return numpy.array([-0.5 + 0.01 * before[0]], numpy.float32), before + 1
+
+
+def test_each_call_has_the_state_of_a_recurrent_policy_for_itself() -> None:
+    wanted = [giusto.gym.target(-0.5 + 0.01 * number) for number in range(30)]
+    assert targets(CALL, Counting(), 1, 30) == wanted
+    policy = giusto.gym.PolicyController(Counting(), name="counting")
+    pair = giusto.Scenario.parse(CALL.toml).with_settings({"call.controller": policy, "call.count": 2})
+    first, second = (giusto.run(pair).flow(name) for name in ("call-1", "call-2"))
+    assert first.target_rate_bps == second.target_rate_bps == giusto.run(pair).flow("call-1").target_rate_bps
+
+
 def test_policies_of_other_packages(tmp_path: Path) -> None:
     class Model:
         """As of Stable-Baselines3."""

@@ -31,9 +31,9 @@ def PolicyController(
     Parameters
     ----------
     policy
-        A function from an observation to an action; an object with a method ``predict``, as models of Stable-Baselines3 have; the path of
-        an ONNX file, whose first input is a batch of observations and whose first output is one of actions; or an
-        ``onnxruntime.InferenceSession``.
+        A function from an observation to an action; an object with a method ``predict``, as models of Stable-Baselines3 have, also with a
+        state, which each call has for itself; the path of an ONNX file, whose first input is a batch of observations and whose first
+        output is one of actions; or an ``onnxruntime.InferenceSession``.
     stack : int
         Number of latest observations that the policy gets, as ``gymnasium.wrappers.FrameStackObservation`` stacks them: an array of
         shape (stack, 12). With 1 the shape is (12,).
@@ -88,6 +88,8 @@ class _Policy(Controller, metaclass=Made):
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
+        decide = type(self)._decide
+        self._decided = _Remembering(decide) if isinstance(decide, _Model) else decide
         self._rate_bps = float(limits.start_bps)
         self._observer = _giusto.Observer(limits)
         self._seen: deque[Array] = deque(maxlen=self._stack)
@@ -138,7 +140,7 @@ class _Policy(Controller, metaclass=Made):
             self._seen.append(observation)
         self._seen.append(observation)
         given = observation if self._stack == 1 else numpy.stack(self._seen)
-        action = numpy.asarray(type(self)._decide(given), dtype=numpy.float32)
+        action = numpy.asarray(self._decided(given), dtype=numpy.float32)
         if action.size != 1 or not math.isfinite(action.item()):
             raise ValueError(f"policy {self.name!r}: an action must be one number from -1 to 1, found {action.tolist()}")
         self._set(target(action.clip(-1.0, 1.0).reshape(1)))
@@ -170,8 +172,23 @@ class _Model:
     def __init__(self, model: Any) -> None:
         self._model = model
 
+    def __call__(self, observation: Array, **state: Any) -> Any:
+        return self._model.predict(observation, deterministic=True, **state)
+
+
+class _Remembering:
+    """Such a policy in one call, with the state that recurrent ones return."""
+
+    def __init__(self, model: _Model) -> None:
+        self._model = model
+        self._state: dict[str, Any] = {}
+
     def __call__(self, observation: Array) -> object:
-        return self._model.predict(observation, deterministic=True)[0]
+        returned = self._model(observation, **self._state)
+        # Models without a state need not know of it.
+        has_state = isinstance(returned, tuple) and len(returned) > 1 and returned[1] is not None
+        self._state = {"state": returned[1]} if has_state else {}
+        return returned[0]
 
 
 class _Onnx:
