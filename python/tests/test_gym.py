@@ -127,6 +127,33 @@ def test_each_call_has_the_state_of_a_recurrent_policy_for_itself() -> None:
     assert first.target_rate_bps == second.target_rate_bps == giusto.run(pair).flow("call-1").target_rate_bps
 
 
+@pytest.mark.parametrize("kind", ["float", "double"])
+def test_a_policy_in_onnx_gets_its_kind_of_numbers(kind: str, tmp_path: Path) -> None:
+    onnx = pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    helper, number = onnx.helper, getattr(onnx.TensorProto, kind.upper())
+    column = giusto.gym.FEATURES.index("received_rate")
+    place = helper.make_tensor("place", onnx.TensorProto.INT64, [1], [column])
+    nodes = [helper.make_node("Gather", ["seen", "place"], ["action"], axis=1)]
+    seen = helper.make_tensor_value_info("seen", number, ["batch", 12])
+    action = helper.make_tensor_value_info("action", number, ["batch", 1])
+    state = helper.make_tensor_value_info("state", number, [1, 4])
+
+    def saved(name: str, inputs: list[Any]) -> Path:
+        model = helper.make_model(helper.make_graph(nodes, "policy", inputs, [action], [place]))
+        model.ir_version, model.opset_import[0].version = 8, 13
+        onnx.save(model, tmp_path / name)
+        return tmp_path / name
+
+    def played(path: Path) -> float:
+        return giusto.run(CALL, set={"call.controller": giusto.gym.PolicyController(path)}).flow("call").received_rate_bps
+
+    wanted = giusto.gym.PolicyController(lambda seen: seen[column], name="same")
+    assert played(saved("one.onnx", [seen])) == giusto.run(CALL, set={"call.controller": wanted}).flow("call").received_rate_bps
+    with pytest.raises(ValueError, match="two.onnx: expected one input, the observations, found seen, state: wrap it"):
+        played(saved("two.onnx", [seen, state]))
+
+
 def test_policies_of_other_packages(tmp_path: Path) -> None:
     class Model:
         """As of Stable-Baselines3."""

@@ -32,7 +32,7 @@ def PolicyController(
     ----------
     policy
         A function from an observation to an action; an object with a method ``predict``, as models of Stable-Baselines3 have, also with a
-        state, which each call has for itself; the path of an ONNX file, whose first input is a batch of observations and whose first
+        state, which each call has for itself; the path of an ONNX file, whose only input is a batch of observations and whose first
         output is one of actions; or an ``onnxruntime.InferenceSession``.
     stack : int
         Number of latest observations that the policy gets, as ``gymnasium.wrappers.FrameStackObservation`` stacks them: an array of
@@ -214,6 +214,16 @@ class _Onnx:
                 import onnxruntime
             except ModuleNotFoundError as error:
                 raise ModuleNotFoundError("this policy needs ONNX Runtime: pip install onnxruntime", name=error.name) from error
-            self._session = onnxruntime.InferenceSession(self._path, providers=["CPUExecutionProvider"])
-        name = self._session.get_inputs()[0].name
-        return self._session.run(None, {name: observation[None]})[0]
+            # A policy is too small for threads, and a process that is forked would end those that it does not have.
+            options = onnxruntime.SessionOptions()
+            options.intra_op_num_threads = options.inter_op_num_threads = 1
+            self._session = onnxruntime.InferenceSession(self._path, options, providers=["CPUExecutionProvider"])
+        taken, *others = self._session.get_inputs()
+        if others:
+            names = ", ".join(own.name for own in (taken, *others))
+            raise ValueError(
+                f"policy {self._path or 'of a session'}: expected one input, the observations, found {names}: wrap it in an object "
+                "with predict(), which may have a state"
+            )
+        kind = numpy.float64 if taken.type == "tensor(double)" else numpy.float32
+        return self._session.run(None, {taken.name: observation[None].astype(kind, copy=False)})[0]
