@@ -399,6 +399,16 @@ def compare(ours: Any, theirs: Any) -> None:
         assert ours == theirs
 
 
+def test_seeds_may_be_integers_of_numpy() -> None:
+    single, vector = giusto.gym.Environment(scenario=CALL), giusto.gym.VectorEnvironment(2, scenario=CALL)
+    assert single.reset(seed=numpy.int64(3))[1] == single.reset(seed=3)[1]
+    wanted = vector.reset(seed=3)[1]["episode"].tolist()
+    for seed in (numpy.uint32(3), numpy.array([3, 4]), [numpy.int64(3), 4]):
+        assert vector.reset(seed=seed)[1]["episode"].tolist() == wanted
+    with pytest.raises(TypeError, match="float"):
+        single.reset(seed=3.0)  # type: ignore[arg-type]
+
+
 def test_other_threads_run_while_a_vector_environment_steps() -> None:
     # Steps of 10 s take long enough to be seen.
     environments = giusto.gym.VectorEnvironment(8, families=["static"], step_s=10.0, threads=1)

@@ -282,7 +282,8 @@ class Environment(gymnasium.Env[Array, Array]):
             scenario file, by their paths.
         """
         number = number_of(options)
-        super().reset(seed=seed)
+        # Gymnasium takes no integer of NumPy.
+        super().reset(seed=None if seed is None else operator.index(seed))
         begin = None
         if seed is not None or not self._is_seeded:
             begin = int(self.np_random.integers(2**63))

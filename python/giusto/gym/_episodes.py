@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -62,6 +63,8 @@ def record(
     follows = isinstance(inner, Environment) and inner.controller is not None
     environment.action_space.seed(seed)
     recorded = []
+    # Gymnasium takes no integer of NumPy.
+    seed = None if seed is None else operator.index(seed)
     for _ in range(episodes):
         observation, begun = environment.reset(seed=seed)
         seed = None

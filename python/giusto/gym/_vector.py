@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -157,7 +158,11 @@ class VectorEnvironment(gymnasium.vector.VectorEnv[Array, Array, NDArray[Any]]):
         """Return the seeds of the native environments: those that `Environment` would draw."""
         if seed is None:
             return [None if known else int(self.np_random.integers(2**63)) for known in self._is_seeded]
-        seeds = list(range(seed, seed + self.num_envs)) if isinstance(seed, int) else list(seed)
+        if isinstance(seed, (int, numpy.integer)):
+            first = operator.index(seed)
+            seed = range(first, first + self.num_envs)
+        # Gymnasium takes no integer of NumPy.
+        seeds = [None if own is None else operator.index(own) for own in seed]
         if len(seeds) != self.num_envs:
             raise ValueError(f"expected a seed for each of the {self.num_envs} environments, found {len(seeds)}")
         return [None if own is None else int(seeding.np_random(own)[0].integers(2**63)) for own in seeds]
