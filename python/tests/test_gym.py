@@ -449,6 +449,19 @@ def test_a_built_in_controller_can_play() -> None:
     assert record["gcc:libwebrtc"].utility > record["fixed"].utility + 0.1
 
 
+def test_an_episode_has_the_shapes_of_its_space() -> None:
+    single = giusto.gym.Environment(scenario=CALL, step_s=2.0)
+    for action in (-0.25, numpy.float32(-0.25), [-0.25], numpy.array([[-0.25]])):
+        (episode,) = giusto.gym.record(single, lambda _, action=action: action, seed=numpy.int64(1))  # type: ignore[misc, arg-type]
+        assert episode.actions.shape == (10, 1) and (episode.actions == -0.25).all() and 0 < episode.utility < 1
+    (cut,) = giusto.gym.record(gymnasium.wrappers.TimeLimit(single, 3), seed=1)
+    assert cut.rewards.shape == (3,) and numpy.isnan(cut.utility)
+    pytest.importorskip("minari")
+    stacked = giusto.gym.record(gymnasium.wrappers.FrameStackObservation(single, 4), seed=1)
+    with pytest.raises(ValueError, match=r"has observations of shape \(4, 12\), those of a wrapper: give its environment"):
+        giusto.gym.to_minari(stacked, "giusto/stacked-v0")
+
+
 def test_episodes_become_a_dataset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     minari = pytest.importorskip("minari")
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -32,7 +33,7 @@ class Episode:
     rewards: NDArray[numpy.float64]
     """Shape (n,)."""
     utility: float
-    """The benchmark's utility of the call, 0 to 1."""
+    """The benchmark's utility of the call, 0 to 1; NaN if a wrapper ended the episode before the call."""
 
 
 def record(
@@ -61,10 +62,10 @@ def record(
     """
     inner = environment.unwrapped
     follows = isinstance(inner, Environment) and inner.controller is not None
-    environment.action_space.seed(seed)
-    recorded = []
     # Gymnasium takes no integer of NumPy.
     seed = None if seed is None else operator.index(seed)
+    environment.action_space.seed(seed)
+    recorded = []
     for _ in range(episodes):
         observation, begun = environment.reset(seed=seed)
         seed = None
@@ -74,7 +75,8 @@ def record(
         while not is_over:
             own = environment.action_space.sample() if policy is None else policy(observation)
             observation, reward, terminated, truncated, info = environment.step(own)
-            actions.append(action(info["target_bps"]) if follows else numpy.asarray(own, numpy.float32))
+            played = numpy.asarray(own, numpy.float32).reshape(environment.action_space.shape)
+            actions.append(action(info["target_bps"]) if follows else played)
             observations.append(observation)
             rewards.append(float(reward))
             is_over = terminated or truncated
@@ -85,7 +87,7 @@ def record(
                 observations=numpy.stack(observations),
                 actions=numpy.stack(actions),
                 rewards=numpy.array(rewards),
-                utility=info["utility"],
+                utility=info.get("utility", math.nan),
             )
         )
     return recorded
@@ -122,6 +124,11 @@ def to_minari(
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError("to_minari needs Minari: pip install 'giusto[minari]'", name=error.name) from error
     shown = Environment() if environment is None else None
+    episodes = list(episodes)
+    for episode in episodes:
+        shape = episode.observations.shape[1:]
+        if shown is not None and shape != shown.observation_space.shape:
+            raise ValueError(f"episode {episode.number} has observations of shape {shape}, those of a wrapper: give its environment")
     buffers: Sequence[EpisodeBuffer] = [
         EpisodeBuffer(
             id=place,
