@@ -128,7 +128,7 @@ pub fn explored(comparison: &Comparison, others: &[Vec<RunRecord>]) -> Explored 
         }
     }
     let seeds = 1 + others.first().map_or(0, Vec::len);
-    let mut report = Report::new(title, headline(comparison));
+    let mut report = Report::new(title, headline(comparison, others));
     let mut charts = if let [run] = comparison.runs.as_slice() {
         report.push(simulation::cards(&run.result));
         alone(comparison, &record)
@@ -152,10 +152,21 @@ pub fn explored(comparison: &Comparison, others: &[Vec<RunRecord>]) -> Explored 
     Explored { report, record }
 }
 
-fn headline(comparison: &Comparison) -> String {
-    match comparison.runs.as_slice() {
+/// What the first seed shows; with several, that it is the first, and how many of them meet all expectations.
+fn headline(comparison: &Comparison, others: &[Vec<RunRecord>]) -> String {
+    let first = match comparison.runs.as_slice() {
         [run] => simulation::headline(&run.result),
         _ => comparison::headline(comparison, &rows(comparison)),
+    };
+    let more = others.first().map(Vec::as_slice).unwrap_or_default();
+    let seeds = 1 + more.len();
+    match comparison.runs.as_slice() {
+        _ if more.is_empty() => first,
+        [run] if !run.result.checks.is_empty() => {
+            let passed = more.iter().chain([&run.result]).filter(|record| record.passed()).count();
+            format!("{passed} of {seeds} seeds meet all expectations. The first: {first}")
+        }
+        _ => format!("The first of {seeds} seeds: {first}"),
     }
 }
 
