@@ -347,7 +347,8 @@ mod tests {
         let Some(iperf3) = installed() else { return };
         let run = PeerRun { duration: TimeDelta::from_seconds(60), ..RUN };
         let (clock, stop) = (Clock::start(), AtomicBool::new(false));
-        let measured = iperf3.measure(&run, &stop, |_| stop.store(true, Relaxed)).unwrap();
+        let stop_once_received = |live: &LiveFigures| stop.store(live.received_packets > 0, Relaxed);
+        let measured = iperf3.measure(&run, &stop, stop_once_received).unwrap();
         assert!(clock.now() - Timestamp::ZERO < TimeDelta::from_seconds(10));
         assert_eq!(children(), Vec::<String>::new());
         assert!(measured.report.is_none());
