@@ -8,8 +8,8 @@ use super::wire::{ClockIdentity, Cookie, MachineProof};
 /// Our clock. Its values are never sent unmasked.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LocalClock {
-    /// An identifier of this machine since its boot and of the time namespace, which only programs on it can read; `None` if unknown. Programs with the
-    /// same value share one monotonic clock.
+    /// An identifier of this machine since its boot and of the time namespace, which only programs on it can read; `None` if unknown.
+    /// Programs with the same value share one monotonic clock.
     pub boot: Option<[u8; 16]>,
     /// The machine's monotonic clock at our time zero.
     pub origin_monotonic_ns: u64,
