@@ -11,7 +11,7 @@ pub const RUN: &[Run] = &[
     Run::datagrams("received_packets", "received", |run| run.received_packets)
         .defined("Arrived, each counted once."),
     Run::datagrams("lost_packets", "lost", |run| run.lost_packets)
-        .defined("Sent and never arrived, those at the end included; unknown if the other end disappeared."),
+        .defined("Sent and never arrived, those at the end included; unknown if the other end disappeared, and without sequence numbers (raw)."),
     Run::ratio("loss_ratio", "loss", RunResult::loss).defined("Lost over sent datagrams."),
     Run::datagrams("loss_bursts.longest", "longest loss burst", |run| {
         Some(run.loss_bursts.filter(|bursts| bursts.count > 0)?.longest)
@@ -32,9 +32,9 @@ pub const RUN: &[Run] = &[
         .defined("Ignored: impossible sequence number; in no sum.")
         .rare(),
     Run::datagrams("duplicate_packets", "duplicates", |run| run.duplicate_packets)
-        .defined("Further copies; they offset no loss."),
+        .defined("Further copies; they offset no loss. Unknown of raw datagrams."),
     Run::datagrams("reordered_packets", "reordered", |run| run.reordered_packets)
-        .defined("Arrived after a later one (RFC 4737); among the received."),
+        .defined("Arrived after a later one (RFC 4737); among the received. Unknown of raw datagrams."),
     Run::rate("tx_rate_bps", "sent rate", |run| run.tx_rate_bps)
         .defined("(N − 1) · size / (last − first) at the sender."),
     Run::rate("rx_rate_bps", "received rate", |run| run.rx_rate_bps)
