@@ -44,7 +44,7 @@ use self::{
 };
 use crate::{
     args, command_line,
-    console::{self, complain, print_json, print_text},
+    console::{self, print_json, print_text},
     live::{Awaits, LivePage},
     printer::{Printer, with_printer},
     run::Run,
@@ -77,8 +77,8 @@ fn with_peer(
     peer: &PeerArgs,
     awaits: Awaits<'_>,
     save: Option<&Path>,
-    page: &mut Option<LivePage>,
-    run: impl FnOnce(CallSettings, &mut Option<LivePage>) -> anyhow::Result<ExitCode>,
+    (page, printer): (&mut Option<LivePage>, &mut Printer),
+    run: impl FnOnce(CallSettings, (&mut Option<LivePage>, &mut Printer)) -> anyhow::Result<ExitCode>,
 ) -> anyhow::Result<ExitCode> {
     end.out.as_deref().map(|out| console::check_file("--out", out, Content::REPORT)).transpose()?;
     let protection = peer.protection.take(matches!(awaits, Awaits::Answer(_)))?;
@@ -99,13 +99,13 @@ fn with_peer(
         feed: feed.map(SharedFeed::from),
         ..CallSettings::default()
     };
-    let outcome = run(settings, page);
+    let outcome = run(settings, (page, &mut *printer));
     let capture = capture.filter(|_| !is_misuse(&outcome));
     if let Some((path, note)) = capture.map(|capture| capture.finish()).transpose()?.flatten() {
         if let Some(note) = note {
-            complain(&note);
+            printer.note(note);
         }
-        complain(&format!("wrote {}", path.display()));
+        printer.note(format!("wrote {}", path.display()));
     }
     outcome
 }
@@ -117,10 +117,10 @@ fn is_misuse<T>(outcome: &anyhow::Result<T>) -> bool {
 
 impl Run for CallerArgs {
     fn run(self, stop: &AtomicBool, page: &mut Option<LivePage>) -> anyhow::Result<ExitCode> {
-        let awaits = Awaits::Answer(&self.target);
+        let (awaits, save) = (Awaits::Answer(&self.target), self.save.as_deref());
         with_printer(stop, |printer| {
-            with_peer(&self.end, &self.peer, awaits, self.save.as_deref(), page, |settings, page| {
-                call(&self, settings, (page, printer), stop)
+            with_peer(&self.end, &self.peer, awaits, save, (page, printer), |settings, shown| {
+                call(&self, settings, shown, stop)
             })
         })
     }
@@ -130,8 +130,8 @@ impl Run for ListenerArgs {
     fn run(self, stop: &AtomicBool, page: &mut Option<LivePage>) -> anyhow::Result<ExitCode> {
         let (awaits, save) = (Awaits::Others("calls"), self.save.as_deref());
         with_printer(stop, |printer| {
-            with_peer(&self.end, &self.peer, awaits, save, page, |settings, page| {
-                listen(&self, settings, (page, printer), stop)
+            with_peer(&self.end, &self.peer, awaits, save, (page, printer), |settings, shown| {
+                listen(&self, settings, shown, stop)
             })
         })
     }
@@ -207,7 +207,7 @@ fn call(
     let logged = log.filter(|_| !is_misuse(&records)).map(|log| log.finish()).transpose();
     let records = records?;
     LivePage::keep_result(page, live_result(&records));
-    let status = finish(&args.end, true, &records)?;
+    let status = finish(&args.end, true, &records, printer)?;
     logged?;
     Ok(status)
 }
@@ -299,13 +299,13 @@ fn listen(
         .map_err(usage);
     if records.is_empty() {
         served?;
-        return finish(&args.end, args.once, &records);
+        return finish(&args.end, args.once, &records, printer);
     }
     LivePage::keep_result(page, live_result(&records));
     let status = if args.once || args.end.json {
-        finish(&args.end, args.once, &records)?
+        finish(&args.end, args.once, &records, printer)?
     } else {
-        write_files(&args.end, &records)?;
+        write_files(&args.end, &records, printer)?;
         console::status(doubtful)
     };
     served?;
@@ -313,9 +313,14 @@ fn listen(
 }
 
 /// Prints and writes the records of calls that have ended; `one`: a single one is no list.
-fn finish(args: &EndArgs, one: bool, records: &[CallRecord]) -> anyhow::Result<ExitCode> {
+fn finish(
+    args: &EndArgs,
+    one: bool,
+    records: &[CallRecord],
+    printer: &mut Printer,
+) -> anyhow::Result<ExitCode> {
     // A full disk does not cost what was measured.
-    let written = write_files(args, records);
+    let written = write_files(args, records, printer);
     let bare: Vec<CallRecord> = records.iter().map(without_timeline).collect();
     match bare.as_slice() {
         [record] if args.json && one => print_json(record)?,
@@ -329,11 +334,11 @@ fn finish(args: &EndArgs, one: bool, records: &[CallRecord]) -> anyhow::Result<E
     Ok(console::status(records.iter().any(|record| !record.call.doubts.is_empty())))
 }
 
-fn write_files(args: &EndArgs, records: &[CallRecord]) -> anyhow::Result<()> {
+fn write_files(args: &EndArgs, records: &[CallRecord], printer: &mut Printer) -> anyhow::Result<()> {
     let Some((out, record)) = args.out.as_ref().zip(records.first()) else { return Ok(()) };
     let page = html::call(record, command_line());
     whole_file::prepare(out, Content::REPORT, page.to_html().as_bytes())?.commit()?;
-    complain(&format!("wrote {}", out.display()));
+    printer.note(format!("wrote {}", out.display()));
     Ok(())
 }
 

@@ -29,7 +29,7 @@ use super::{
 };
 use crate::{
     command_line,
-    console::{self, complain, print_json, print_text},
+    console::{self, print_json, print_text},
     printer::{Printer, with_printer},
     usage::{UsageError, misuse},
 };
@@ -169,35 +169,37 @@ pub(super) fn run(args: &BrowserArgs, stop: &AtomicBool) -> anyhow::Result<ExitC
             .map_err(|error| UsageError::of_file("--session-log", error))
     });
     let log = log.transpose()?;
-    let outcome = with_printer(stop, |printer| {
-        call(&plan, trace, log.as_ref(), stop, |event| say(&event, printer)).map_err(|error| match error {
+    // Notes that are not read do not cost the result.
+    with_printer(stop, |printer| {
+        let outcome = call(&plan, trace, log.as_ref(), stop, |event| say(&event, printer));
+        let outcome = outcome.map_err(|error| match error {
             BrowserRunError::Call(error @ (CallError::Page { .. } | CallError::Socket(_))) => {
                 UsageError::new(format!("{error}: choose another address with --listen")).into()
             }
             error => anyhow::Error::from(error),
-        })
-    });
-    let logged = log.filter(|_| !is_misuse(&outcome)).map(|log| log.finish()).transpose();
-    let record = outcome?;
-    let written = args.end.out.as_ref().map(|out| write_report(out, &record)).transpose();
-    if args.end.json {
-        print_json(&BrowserRecord { record: without_timeline(&record.record), ..record.clone() })?;
-    } else {
-        print_text(&record_text(&record.record, args.end.tables))?;
-        print_text(&lines(&record).join("\n"))?;
-    }
-    logged?;
-    written?;
-    if let Some(error) = &record.record.call.error {
-        anyhow::bail!("{error}");
-    }
-    Ok(console::status(!record.record.call.doubts.is_empty()))
+        });
+        let logged = log.filter(|_| !is_misuse(&outcome)).map(|log| log.finish()).transpose();
+        let record = outcome?;
+        let written = args.end.out.as_ref().map(|out| write_report(out, &record, printer)).transpose();
+        if args.end.json {
+            print_json(&BrowserRecord { record: without_timeline(&record.record), ..record.clone() })?;
+        } else {
+            print_text(&record_text(&record.record, args.end.tables))?;
+            print_text(&lines(&record).join("\n"))?;
+        }
+        logged?;
+        written?;
+        if let Some(error) = &record.record.call.error {
+            anyhow::bail!("{error}");
+        }
+        Ok(console::status(!record.record.call.doubts.is_empty()))
+    })
 }
 
-fn write_report(out: &Path, record: &BrowserRecord) -> anyhow::Result<()> {
+fn write_report(out: &Path, record: &BrowserRecord, printer: &mut Printer) -> anyhow::Result<()> {
     let page = html::browser_call(record, command_line());
     whole_file::prepare(out, Content::REPORT, page.to_html().as_bytes())?.commit()?;
-    complain(&format!("wrote {}", out.display()));
+    printer.note(format!("wrote {}", out.display()));
     Ok(())
 }
 
