@@ -3,7 +3,7 @@
 use std::{
     io::{self, Write},
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
         mpsc::{self, RecvTimeoutError, SyncSender, TrySendError},
     },
@@ -38,6 +38,10 @@ enum Piece {
 /// Prints from a thread of its own. What does not fit in its queue is dropped and counted.
 pub(crate) struct Printer {
     queue: Option<SyncSender<Piece>>,
+    /// What waits. The thread takes one piece after another.
+    pieces: Arc<Mutex<mpsc::Receiver<Piece>>>,
+    /// The thread writes to standard error.
+    noting: Arc<AtomicBool>,
     thread: JoinHandle<anyhow::Result<()>>,
     /// Disconnected when the thread ends.
     ended: mpsc::Receiver<()>,
@@ -58,6 +62,10 @@ impl Printer {
     /// Where the system gives no thread.
     pub(crate) fn start(progress: Progress) -> io::Result<Self> {
         let (queue, pieces) = mpsc::sync_channel(QUEUE);
+        let pieces = Arc::new(Mutex::new(pieces));
+        let waiting = Arc::clone(&pieces);
+        let noting = Arc::new(AtomicBool::new(false));
+        let notes = Arc::clone(&noting);
         let written = Arc::new(AtomicU64::new(0));
         let count = Arc::clone(&written);
         let (ends, ended) = mpsc::sync_channel(0);
@@ -66,7 +74,8 @@ impl Printer {
         let thread = thread::Builder::new().name("output".to_owned()).spawn(move || {
             let _ends = ends;
             let mut outcome = Ok(());
-            for piece in pieces {
+            while let Some(piece) = next(&waiting) {
+                notes.store(!matches!(piece, Piece::Text(_)), Ordering::Relaxed);
                 match piece {
                     // After the first error the program ends, and reports it: nothing that follows can be kept.
                     Piece::Text(text) if outcome.is_ok() => {
@@ -78,6 +87,7 @@ impl Printer {
                     Piece::Note(line) => progress.note(&line),
                     Piece::Live(line) => progress.say(line),
                 }
+                notes.store(false, Ordering::Relaxed);
                 count.fetch_add(1, Ordering::Relaxed);
             }
             progress.clear();
@@ -85,6 +95,8 @@ impl Printer {
         })?;
         Ok(Self {
             queue: Some(queue),
+            pieces,
+            noting,
             thread,
             ended,
             written,
@@ -133,7 +145,8 @@ impl Printer {
         }
     }
 
-    /// Waits until all is printed, and says how much did not fit. Once `stop` is set it waits only while something is read.
+    /// Waits until all is printed, and says how much did not fit. Once `stop` is set it waits only while something is read; notes that
+    /// are not read do not hold back results.
     ///
     /// # Errors
     ///
@@ -149,6 +162,10 @@ impl Printer {
             if written != last.0 || !stop.load(Ordering::Relaxed) {
                 last = (written, now);
             } else if now - last.1 > MAX_WAIT {
+                if self.noting.load(Ordering::Relaxed) {
+                    // An error could not be said there, either.
+                    return self.print_results();
+                }
                 let left = self.queued - written + self.dropped_results + self.dropped_notes;
                 anyhow::bail!("standard output is not read: {left} results and notes were not printed");
             }
@@ -169,6 +186,16 @@ impl Printer {
         }
     }
 
+    /// Prints the results that wait behind notes that are not read, without these.
+    fn print_results(&self) -> anyhow::Result<()> {
+        while let Some(piece) = next(&self.pieces) {
+            if let Piece::Text(text) = piece {
+                print_live(&text)?;
+            }
+        }
+        Ok(())
+    }
+
     fn put(&mut self, piece: Piece) -> bool {
         let taken = match self.queue.as_ref().map(|queue| queue.try_send(piece)) {
             Some(Ok(())) => true,
@@ -177,6 +204,11 @@ impl Printer {
         self.queued += u64::from(taken);
         taken
     }
+}
+
+/// The next piece, once there is one; `None` at the end of the queue.
+fn next(pieces: &Mutex<mpsc::Receiver<Piece>>) -> Option<Piece> {
+    pieces.lock().unwrap_or_else(PoisonError::into_inner).recv().ok()
 }
 
 /// Runs something that prints notes while it runs; they are complete when this returns.

@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    io::{BufRead, BufReader, Write},
+    io::{BufRead, BufReader, PipeReader, Write},
     net::{SocketAddr, UdpSocket},
     process::{Command, Output, Stdio},
     sync::{
@@ -84,26 +84,42 @@ fn a_killed_far_end_ends_the_call_with_its_figures() {
     assert!(why.starts_with("what the far end received of \"call\" is unknown"), "{why}");
 }
 
-#[test]
-fn a_listener_whose_notes_are_not_read_serves_calls() {
+/// A listener with `args`, its address and its standard error, which is full until the flag is set and it is read.
+fn unread_listener(args: &[&str]) -> (Running, SocketAddr, BufReader<PipeReader>, Arc<AtomicBool>) {
     let (reader, writer) = std::io::pipe().unwrap();
     let mut filler = writer.try_clone().unwrap();
-    let mut command = giusto(&["call", "--listen", "127.0.0.1:0", "--once", "--json"]);
+    let mut command = giusto(&[&["call", "--listen", "127.0.0.1:0"], args].concat());
     let process = Running(command.stdout(Stdio::piped()).stderr(writer).spawn().unwrap());
     drop(command);
-    let mut notes = BufReader::new(reader).lines();
-    let first = notes.next().unwrap().unwrap();
+    let (mut notes, mut first) = (BufReader::new(reader), String::new());
+    notes.read_line(&mut first).unwrap();
     let address = first.split_whitespace().nth(2).unwrap().parse().unwrap();
     let is_read = Arc::new(AtomicBool::new(false));
     let filled = Arc::clone(&is_read);
     thread::spawn(move || while !filled.load(Relaxed) && filler.write_all(b"\n").is_ok() {});
     after(500);
+    (process, address, notes, is_read)
+}
+
+#[test]
+fn a_listener_whose_notes_are_not_read_serves_calls() {
+    let (process, address, notes, is_read) = unread_listener(&["--once", "--json"]);
     let record = whole(caller(address, &["-t", "1"]));
     assert!(number(&record["flows"][0]["received_packets"]) > 20.0, "{record}");
     is_read.store(true, Relaxed);
-    let notes: Vec<String> = notes.map_while(Result::ok).filter(|line| !line.is_empty()).collect();
+    let notes: Vec<String> = notes.lines().map_while(Result::ok).filter(|line| !line.is_empty()).collect();
     assert!(notes.len() < 10 && notes[0].contains(": call, sends by "), "{notes:?}");
     whole(process);
+}
+
+#[test]
+fn results_behind_notes_that_are_not_read_are_printed() {
+    let (process, address, _notes, _) = unread_listener(&[]);
+    whole(caller(address, &["-t", "1"]));
+    process.signal("INT");
+    let output = process.output();
+    let printed = text(&output.stdout);
+    assert!(matches!(output.status.code(), Some(0 | 3)) && printed.contains("listener of "), "{printed}");
 }
 
 #[test]
