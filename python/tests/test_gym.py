@@ -154,6 +154,14 @@ def test_a_policy_in_onnx_gets_its_kind_of_numbers(kind: str, tmp_path: Path) ->
         played(saved("two.onnx", [seen, state]))
 
 
+def test_a_policy_may_return_more_than_its_action() -> None:
+    class Model:
+        def predict(self, observation: Any, deterministic: bool = False) -> tuple[Any, Any]:
+            return numpy.array([-0.25], numpy.float32), {"value": 0.5}
+
+    assert targets(CALL, Model(), 1, 10) == [giusto.gym.target(-0.25)] * 10
+
+
 def test_policies_of_other_packages(tmp_path: Path) -> None:
     class Model:
         """As of Stable-Baselines3."""

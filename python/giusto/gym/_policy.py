@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import os
 from collections import deque
@@ -175,18 +176,27 @@ class _Model:
     def __call__(self, observation: Array, **state: Any) -> Any:
         return self._model.predict(observation, deterministic=True, **state)
 
+    def takes_state(self) -> bool:
+        """Return whether `predict` has a parameter for the state that it returned."""
+        try:
+            parameters = inspect.signature(self._model.predict).parameters.values()
+        except (TypeError, ValueError):
+            return True
+        return any(own.name == "state" or own.kind is own.VAR_KEYWORD for own in parameters)
+
 
 class _Remembering:
     """Such a policy in one call, with the state that recurrent ones return."""
 
     def __init__(self, model: _Model) -> None:
         self._model = model
+        self._takes_state = model.takes_state()
         self._state: dict[str, Any] = {}
 
     def __call__(self, observation: Array) -> object:
         returned = self._model(observation, **self._state)
-        # Models without a state need not know of it.
-        has_state = isinstance(returned, tuple) and len(returned) > 1 and returned[1] is not None
+        # Models without a state need not know of it, and may return something else beside the action.
+        has_state = self._takes_state and isinstance(returned, tuple) and len(returned) > 1 and returned[1] is not None
         self._state = {"state": returned[1]} if has_state else {}
         return returned[0]
 
