@@ -13,6 +13,7 @@ use std::{
 use giusto_net::{Clock, ReceiveBatch, SendError, UdpSocket, Wait, is_passing};
 use giusto_session::{
     call::{ExchangeResult, KeyExchange},
+    host,
     keys::KeyId,
 };
 use giusto_units::{TimeDelta, Timestamp};
@@ -26,7 +27,7 @@ use crate::{
 /// Handshakes at the same time. A new one takes the place of the oldest whose address is not proven within [`PROOF`]; where there is none,
 /// it is ignored.
 const MAX_PEERS: usize = 64;
-/// The same from one IP address.
+/// The same from one host: an IPv4 address, or an IPv6 prefix of 64 bits.
 const MAX_PEERS_PER_HOST: usize = 32;
 /// Time within which an address is proven: one round trip. It bounds how many handshakes a flood begins.
 const PROOF: TimeDelta = TimeDelta::from_seconds(1);
@@ -216,14 +217,14 @@ impl DtlsListener {
 
     /// Whether there is a place for a handshake with this address.
     fn make_room(&mut self, now: Timestamp, from: SocketAddr) -> bool {
-        let of_host = self.peers.keys().filter(|of| of.ip() == from.ip()).count();
+        let is_of_host = |of: &SocketAddr| host(of.ip()) == host(from.ip());
+        let of_host = self.peers.keys().filter(|of| is_of_host(of)).count();
         let is_full = self.peers.len() >= MAX_PEERS;
         if !is_full && of_host < MAX_PEERS_PER_HOST {
             return true;
         }
         let is_late = |peer: &Peer| !peer.is_proven && peer.until <= now + (LIFE - PROOF);
-        let candidates =
-            self.peers.iter().filter(|(of, peer)| is_late(peer) && (is_full || of.ip() == from.ip()));
+        let candidates = self.peers.iter().filter(|(of, peer)| is_late(peer) && (is_full || is_of_host(of)));
         let oldest = candidates.min_by_key(|(_, peer)| peer.until).map(|(of, _)| *of);
         oldest.is_some_and(|of| self.peers.remove(&of).is_some())
     }
@@ -309,6 +310,19 @@ mod tests {
         dtls.handle_timeout(Timestamp::ZERO).unwrap();
         let bytes = dtls.poll_transmit().unwrap();
         (dtls, bytes)
+    }
+
+    #[test]
+    fn all_addresses_of_an_ipv6_prefix_are_one_host() {
+        let clock = Clock::start();
+        let identity = Identity { certificate: Certificate::generate().unwrap(), expected: None };
+        let mut listener = DtlsListener::new(identity.clone(), clock);
+        let (_, forged) = hello(&identity, clock.origin_instant());
+        for number in 0..50_u16 {
+            let from = std::net::Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, number);
+            listener.handle_datagram(Timestamp::ZERO, (from, 5).into(), &forged);
+        }
+        assert_eq!(listener.peers.len(), MAX_PEERS_PER_HOST);
     }
 
     #[test]
