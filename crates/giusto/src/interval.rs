@@ -475,6 +475,8 @@ pub(super) struct TransmissionIntervals {
     /// A report has come since the last interval.
     heard: bool,
     streams: usize,
+    /// The datagrams have no sequence numbers: what was lost is unknown.
+    is_raw: bool,
 }
 
 impl TransmissionIntervals {
@@ -495,7 +497,13 @@ impl TransmissionIntervals {
             reports: vec![(ReportClock::default(), None); if reported { streams } else { 0 }],
             heard: false,
             streams,
+            is_raw: false,
         }
+    }
+
+    /// The same, of datagrams that have sequence numbers or, with `is_raw`, none.
+    pub(super) fn with_raw(self, is_raw: bool) -> Self {
+        Self { is_raw, ..self }
     }
 
     /// Takes a report that came at `now`.
@@ -504,7 +512,7 @@ impl TransmissionIntervals {
         *came = Some(now);
         self.heard = true;
         if let Some(counts) = clock.counts(now, summary, self.header) {
-            self.arrivals.update(stream as u64, counts, false);
+            self.arrivals.update(stream as u64, Counts { is_raw: self.is_raw, ..counts }, false);
         }
     }
 

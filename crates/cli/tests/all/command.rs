@@ -186,6 +186,21 @@ fn unannounced_streams_are_measured_with_accept() {
 }
 
 #[test]
+fn neither_end_knows_what_raw_datagrams_do_not_show() {
+    let receiver = receiver(&["--once", "--json"]);
+    let to = receiver.to();
+    let sent = measured(&run(&["send", &to, "--raw", "-b", "1M", "-t", "1500ms", "-i", "500ms", "--json"]));
+    assert!(sent["intervals"][0]["received_packets"].is_u64(), "{sent}");
+    assert!(sent["intervals"][0]["lost_packets"].is_null(), "{sent}");
+    let received = receiver.result().0;
+    for result in [&sent, &received] {
+        let unknown = ["loss_bursts", "duplicate_packets", "reordered_packets"];
+        assert!(unknown.iter().all(|figure| result[figure].is_null()), "{result}");
+        assert_has(result, &json!({ "lost_packets": 0 }));
+    }
+}
+
+#[test]
 fn a_receiver_of_one_stream_tells_what_belongs_to_none() {
     let receiver = receiver(&["--once", "--json"]);
     let other = UdpSocket::bind("127.0.0.1:0").unwrap();

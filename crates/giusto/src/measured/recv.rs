@@ -340,9 +340,7 @@ pub fn result(stream: &mut Stream, cpu_ratio: Option<f32>, granted: &Granted) ->
     });
     let is_raw = stream.format() == StreamFormat::Raw;
     if is_raw {
-        // Without sequence numbers one datagram is as good as another.
-        (result.duplicate_packets, result.reordered_packets) = (None, None);
-        (result.too_old_packets, result.implausible_packets, result.loss_bursts) = (None, None, None);
+        result.forget_sequence();
     }
     if (is_raw || stream.request().is_some()) && stream.sender().is_none() {
         // How many datagrams followed the last one that arrived is unknown, and of raw ones how many were before it.

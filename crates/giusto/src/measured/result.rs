@@ -225,6 +225,12 @@ impl RunResult {
         });
         self.dscp = summary.dscp;
     }
+
+    /// Leaves out what only sequence numbers show: without them one datagram is as good as another.
+    pub(super) fn forget_sequence(&mut self) {
+        (self.duplicate_packets, self.reordered_packets) = (None, None);
+        (self.too_old_packets, self.implausible_packets, self.loss_bursts) = (None, None, None);
+    }
 }
 
 /// Figures of the streams that are open, while a run goes on.

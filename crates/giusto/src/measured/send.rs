@@ -167,6 +167,7 @@ pub(super) fn over(
     let count = || SentCounts::of(sockets);
     let mut intervals = destination.interval.map(|interval| {
         TransmissionIntervals::new(interval, plan.header(), start, sockets.len(), !destination.one_way)
+            .with_raw(plan.is_raw())
     });
     let mut replies = Replies { reports: vec![None; sockets.len()], errors: vec![None; sockets.len()] };
     for event in early {

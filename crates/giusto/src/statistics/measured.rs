@@ -11,7 +11,7 @@ pub const RUN: &[Run] = &[
     Run::datagrams("received_packets", "received", |run| run.received_packets)
         .defined("Arrived, each counted once."),
     Run::datagrams("lost_packets", "lost", |run| run.lost_packets)
-        .defined("Sent and never arrived, those at the end included; unknown if the other end disappeared, and without sequence numbers (raw)."),
+        .defined("Sent and never arrived, those at the end included; unknown if the other end disappeared, and of raw datagrams that no sender announced."),
     Run::ratio("loss_ratio", "loss", RunResult::loss).defined("Lost over sent datagrams."),
     Run::datagrams("loss_bursts.longest", "longest loss burst", |run| {
         Some(run.loss_bursts.filter(|bursts| bursts.count > 0)?.longest)

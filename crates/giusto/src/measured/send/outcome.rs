@@ -92,6 +92,9 @@ impl Transmission {
         let mut result = plan.blank_result();
         if let Some(report) = &stream.report {
             result.add_received(&report.summary);
+            if plan.is_raw() {
+                result.forget_sequence();
+            }
             if report.last != Some(LastReport::Finished) {
                 // The report is of some time before the end: what it lacks may have arrived.
                 (result.lost_packets, result.loss_ratio, result.loss_bursts) = (None, None, None);
