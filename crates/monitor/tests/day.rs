@@ -150,6 +150,12 @@ fn a_day_of_a_mesh_is_kept_rolled_up_and_shown() {
     let day = year.iter().find(|known| known.time == START).unwrap();
     assert_eq!((day.values[&Metric::Known].count, day.values[&Metric::Known].mean), (1440, 0.9375));
     assert_eq!(day.values[&Metric::Rtt].count, 1350);
+    // The day under way, of which nothing is rolled up yet, and the last hours of a week.
+    let newest = |span, now| reader.course(to_c, span, now).unwrap().last().cloned().unwrap();
+    let day = newest(Span::Year, START + DAY + 7200);
+    assert_eq!((day.time, day.values[&Metric::Known].count), (START + DAY, 120));
+    let hour = newest(Span::Week, START + DAY + 7200);
+    assert_eq!((hour.time, hour.values[&Metric::Known].count), (START + DAY + 3600, 60));
 
     assert_events(&reader, to_b, to_c);
 

@@ -231,6 +231,24 @@ impl Reader {
                 course.push(Known { time, values });
             }
         }
+        // What is not rolled up yet is made of the results themselves.
+        for time in (begin.max(rolled)..=now).step_by(length as usize) {
+            let mut found: BTreeMap<Metric, Vec<f64>> = BTreeMap::new();
+            for row in self.rows(time, (time + length).min(now + 1), Some(series))? {
+                for metric in Metric::ALL {
+                    if let Some(value) = row.figures.of(metric) {
+                        found.entry(metric).or_default().push(value);
+                    }
+                }
+            }
+            let values: BTreeMap<Metric, Summary> = found
+                .into_iter()
+                .filter_map(|(metric, values)| Some((metric, Summary::of(values)?)))
+                .collect();
+            if !values.is_empty() {
+                course.push(Known { time, values });
+            }
+        }
         Ok(course)
     }
 
