@@ -36,7 +36,8 @@ pub fn pair(site: &Site, reader: &Reader, asked: &Asked, now: u64) -> Found<Opti
     let text = |part: &Option<String>| part.clone().unwrap_or_default();
     let key = SeriesKey { from: text(&asked.from), to: text(&asked.to), stream: text(&asked.stream) };
     let span = asked.span.unwrap_or(Span::Day);
-    let Some(id) = reader.series()?.get(&key).copied() else { return Ok(None) };
+    let all = reader.series()?;
+    let Some(id) = all.get(&key).copied() else { return Ok(None) };
     let course = reader.course(id, span, now)?;
     let begin = now.saturating_sub(span.seconds());
     let happened = reader.events(Some(id), begin, MAX_EVENTS)?;
@@ -49,7 +50,10 @@ pub fn pair(site: &Site, reader: &Reader, asked: &Asked, now: u64) -> Found<Opti
     let back = SeriesKey { from: key.to.clone(), to: key.from.clone(), stream: key.stream.clone() };
     let mut ways =
         links("Time", Span::ALL, span, |span| span.name().to_owned(), |span| pair_link(&key, span));
-    ways.links.push(("way back".to_owned(), pair_link(&back, span), false));
+    // Where the other host measures it, its own pages have it.
+    if all.contains_key(&back) {
+        ways.links.push(("way back".to_owned(), pair_link(&back, span), false));
+    }
     ways.links.push(("all hosts".to_owned(), format!("/?stream={}", key.stream), false));
     page.push(ways);
     page.push(cards(&course));
