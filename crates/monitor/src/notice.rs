@@ -36,9 +36,9 @@ pub struct Attempts {
 }
 
 impl Attempts {
-    /// Whether to try.
+    /// Whether to try. A clock that was set back does not put it off.
     pub fn is_due(&self, now: Timestamp) -> bool {
-        now >= self.next
+        now >= self.next || self.next - now > LONGEST
     }
 
     /// When to try.
@@ -90,6 +90,10 @@ mod tests {
             now = attempts.due();
         }
         assert_eq!(waits, [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 300.0, 300.0, 300.0]);
+        attempts.on_attempt(now, false);
+        assert!(!attempts.is_due(now));
+        // The clock is set back by more than it would wait at most.
+        assert!(attempts.is_due(now - TimeDelta::from_seconds(1)));
         attempts.on_attempt(now, true);
         assert!(attempts.is_due(now));
     }
