@@ -9,7 +9,7 @@ use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 
 use super::{
     packet::{self, MAC_BYTES, Mode, PacketError, ReflectedPacket, SenderPacket, field},
-    sources::Sources,
+    sources::{Sources, source},
     time::{ClockState, ErrorEstimate, WallTime},
     tlv::{self, ClassOfService},
 };
@@ -326,16 +326,19 @@ impl Reflector {
         Ok(())
     }
 
-    /// Ends the sessions that have been silent for long; where there is no room, also those that have been for a shorter time.
+    /// Ends the sessions that have been silent for long; where there is no room, in all or of their source, also those that have been for a
+    /// shorter time.
     fn sweep(&mut self, now: Timestamp) {
         if now < self.next_sweep {
             return;
         }
         self.next_sweep = now + SWEEP;
         let full = self.sessions.len() >= self.config.max_sessions;
-        let timeout = if full { YIELDS_AFTER } else { self.config.session_timeout };
         let sources = &mut self.sources;
+        let crowded = sources.full(self.config.max_sessions_per_source);
         self.sessions.retain(|(from, _), session| {
+            let yields = full || crowded.contains(&source(from.ip()));
+            let timeout = if yields { YIELDS_AFTER } else { self.config.session_timeout };
             let lives = now.saturating_since(session.last) < timeout.min(self.config.session_timeout);
             if !lives {
                 sources.remove_session(from.ip());

@@ -190,8 +190,16 @@ fn the_number_of_sessions_is_bounded() {
     assert_eq!(all.sessions(), 2);
     let mut per_source = reflector(ReflectorConfig { max_sessions: 9, max_sessions_per_source: 2, ..limits });
     assert_eq!(answered(&mut per_source, 0), 2);
-    assert_eq!(answered(&mut per_source, 899_000), 2, "they live 900 s");
-    assert!(ask(&mut per_source, 1_900_000, 5, &plain(0, 44)).is_some());
+    assert_eq!(answered(&mut per_source, 9_000), 2, "those that are not silent stay");
+    assert!(
+        ask(&mut per_source, 20_000, 5, &plain(0, 44)).is_some(),
+        "silent sessions of a full source yield"
+    );
+    assert_eq!(per_source.sessions(), 1);
+    assert!(ask(&mut per_source, 919_000, 5, &plain(1, 44)).is_some());
+    assert!(ask(&mut per_source, 1_818_000, 6, &plain(0, 44)).is_some());
+    assert_eq!(per_source.sessions(), 2, "they live 900 s");
+    assert!(ask(&mut per_source, 2_800_000, 6, &plain(1, 44)).is_some());
     assert_eq!(per_source.sessions(), 1);
 }
 

@@ -1,7 +1,7 @@
 //! The rate and the number of sessions of each source address.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     net::{IpAddr, Ipv6Addr},
 };
 
@@ -41,6 +41,11 @@ impl Sources {
         }
         self.0.entry(source(ip)).or_default().sessions += 1;
         true
+    }
+
+    /// The sources that have `limit` sessions.
+    pub(super) fn full(&self, limit: usize) -> BTreeSet<IpAddr> {
+        self.0.iter().filter(|(_, source)| source.sessions >= limit).map(|(key, _)| *key).collect()
     }
 
     /// Removes a session, and with the last one its source.
