@@ -9,13 +9,15 @@ use giusto_monitor::{
     metric::{Figures, Metric},
     pages::{Asked, Site, overview, pair},
     sample::{Measured, Sample, SeriesKey},
-    store::{EventKind, Reader, Span, Store, StoreError},
+    store::{Entry, EventKind, Reader, Span, Store, StoreError},
 };
 use giusto_units::{TimeDelta, Timestamp};
 
 /// 2026-11-27 00:00:00 UTC.
 const START: u64 = 1_795_737_600;
 const DAY: u64 = 86_400;
+/// The time at which its pages are shown.
+const END: u64 = START + DAY + 7200;
 /// The host c is down for 90 minutes from 06:00 on.
 const DOWN: std::ops::Range<u64> = START + 6 * 3600..START + 7 * 3600 + 1800;
 /// Between a and b 5 % are lost from 12:00 to 12:10.
@@ -129,18 +131,18 @@ fn a_day_of_a_mesh_is_kept_rolled_up_and_shown() {
     let (to_b, to_c) = (ids[&series("b", "voice")], ids[&series("c", "voice")]);
 
     // Hours: 10.00 to 10.59 ms have the mean 10.295, the median 10.29 and the nearest-rank p99 10.59.
-    let hours = reader.hours(Metric::Rtt, START).unwrap();
+    let hours = reader.hours(Metric::Rtt, START, END).unwrap();
     let hour = hours[&(to_b, START + 3600)];
     assert_eq!((hour.count, hour.min, hour.p50, hour.p99), (60, 10.0, 10.29, 10.59));
     assert!((hour.mean - 10.295).abs() < 1e-4);
     // Unknown is no zero: there is no round-trip time of c at 06:00, and half of it at 07:00.
     assert_eq!(hours.get(&(to_c, START + 6 * 3600)), None);
     assert_eq!(hours[&(to_c, START + 7 * 3600)].count, 30);
-    let known = reader.hours(Metric::Known, START).unwrap();
+    let known = reader.hours(Metric::Known, START, END).unwrap();
     let share = |hour: u64| known[&(to_c, START + hour * 3600)].mean;
     let shares = [share(5), share(6), share(7), share(8)].map(|share| (share * 100.0).round() as i64);
     assert_eq!(shares, [100, 0, 50, 100]);
-    let loss = reader.hours(Metric::Loss, START).unwrap();
+    let loss = reader.hours(Metric::Loss, START, END).unwrap();
     assert_eq!(loss.get(&(to_c, START + 6 * 3600)), None);
     // 10 of 60 minutes with 5 %.
     assert!((loss[&(to_b, START + 12 * 3600)].mean - 0.05 / 6.0).abs() < 1e-6);
@@ -169,6 +171,13 @@ fn a_day_of_a_mesh_is_kept_rolled_up_and_shown() {
     assert_eq!(notices.len(), 12);
 
     assert_pages(&reader, &site(&database));
+
+    // A clock that was ahead has left a result of a time to come: the hours until then are not read.
+    let (series, sample) = (Some(series("b", "voice")), Some(Sample::Unknown("an end".to_owned())));
+    let time = END + 3650 * DAY;
+    store.record(Entry { series, time, sample, notes: Vec::new(), notices: Vec::new() }).unwrap();
+    let known = reader.hours(Metric::Known, START, END).unwrap();
+    assert!(known.keys().all(|(_, time)| *time <= END));
 }
 
 fn assert_events(reader: &Reader, to_b: i64, to_c: i64) {

@@ -69,7 +69,7 @@ pub fn overview(site: &Site, reader: &Reader, asked: &Asked, now: u64) -> Found<
         |metric| address(&stream.id, metric),
     ));
     page.push(view.matrix(now));
-    page.push(view.heat(&reader.hours(metric, begin(now))?, now));
+    page.push(view.heat(&reader.hours(metric, begin(now), now)?, now));
     let recent = reader.events(None, now.saturating_sub(RECENT_S), MAX_EVENTS)?;
     page.push(events(&recent, |event| match event.series {
         None => Some("monitor".to_owned()),

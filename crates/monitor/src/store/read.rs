@@ -153,16 +153,26 @@ impl Reader {
         asked.query_map(params![begin as i64, end as i64, series], row)?.collect()
     }
 
-    /// A metric of all series in each hour from `begin` on, also in the one that is not over: by series and time.
+    /// A metric of all series in each hour from `begin` to `now`, also in the one that is not over: by series and time.
     ///
     /// # Errors
     ///
     /// [`StoreError`] names the file.
-    pub fn hours(&self, metric: Metric, begin: u64) -> Result<BTreeMap<(i64, u64), Summary>, StoreError> {
-        self.named(self.read_hours(metric, begin))
+    pub fn hours(
+        &self,
+        metric: Metric,
+        begin: u64,
+        now: u64,
+    ) -> Result<BTreeMap<(i64, u64), Summary>, StoreError> {
+        self.named(self.read_hours(metric, begin, now))
     }
 
-    fn read_hours(&self, metric: Metric, begin: u64) -> rusqlite::Result<BTreeMap<(i64, u64), Summary>> {
+    fn read_hours(
+        &self,
+        metric: Metric,
+        begin: u64,
+        now: u64,
+    ) -> rusqlite::Result<BTreeMap<(i64, u64), Summary>> {
         let (_, length) = roll::LEVELS[0];
         let text = "SELECT series, time, count, low, mean, p50, p99, high FROM hour WHERE time >= ?1 AND metric = ?2";
         let mut asked = self.db.prepare(text)?;
@@ -173,7 +183,8 @@ impl Reader {
         let rolled = self.rolled("hour")?.max(begin);
         let newest =
             self.db.query_row("SELECT max(time) FROM result", [], |row| row.get::<_, Option<i64>>(0))?;
-        let newest = newest.unwrap_or_default() as u64;
+        // A clock that was ahead has left results of times to come.
+        let newest = (newest.unwrap_or_default() as u64).min(now);
         let mut hour = rolled - rolled % length;
         while hour <= newest {
             let all = roll::summaries(&self.db, hour, hour + length)?;
