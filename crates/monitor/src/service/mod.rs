@@ -123,7 +123,7 @@ pub fn run(config: Config, host: &mut Host<'_>, stop: &AtomicBool) -> Result<(),
             while service.running < MAX_STREAMS
                 && let Some(job) = service.engine.poll(now)
             {
-                service.begin(scope, job, hold, &reports, stop);
+                service.begin(scope, job, hold, &reports, stop, host);
             }
             service.tell(scope, now, &reports);
             service.maintain(now, host);
@@ -216,9 +216,10 @@ impl Service {
         hold: &'s Hold<'s>,
         reports: &Sender<Message>,
         stop: &'s AtomicBool,
+        host: &mut Host<'_>,
     ) {
         self.running += 1;
-        let (keys, reports) = (self.config.keys.clone(), reports.clone());
+        let (keys, reports, unstarted) = (self.config.keys.clone(), reports.clone(), job.clone());
         let run = move || {
             let (session, port) = plan::session(&job, keys);
             let (there, back) = hold(&*session, plan::target(&job), port, stop).unwrap_or_else(|error| {
@@ -228,8 +229,10 @@ impl Service {
             let _ = reports.send(Message::Result(Box::new(job), there, back));
         };
         if let Err(error) = thread::Builder::new().name("stream".to_owned()).spawn_scoped(scope, run) {
-            self.store_failure = Some(error.to_string());
-            self.running -= 1;
+            // Nothing is known of this interval; the next one is tried again.
+            let there = Sample::Unknown(format!("no thread: {error}"));
+            let back = plan::is_both_ways(&unstarted).then(|| there.clone());
+            self.on_message(Message::Result(Box::new(unstarted), there, back), stop, host);
         }
     }
 
