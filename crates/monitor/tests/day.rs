@@ -287,3 +287,25 @@ fn a_reload_keeps_streams_and_their_states() {
     let left = [(job.series, EventKind::Outage, String::new())];
     assert_eq!(engine.resume(START + 4300, &left).len(), 1);
 }
+
+#[test]
+fn a_file_that_was_deleted_is_begun_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = folder.path().join("day.db");
+    let mut store = Store::open(&database, spec().retention).unwrap();
+    let entry = |time| {
+        let (series, sample) = (Some(series("b", "voice")), Some(Sample::Unknown("no answer".to_owned())));
+        Entry { series, time, sample, notes: Vec::new(), notices: Vec::new() }
+    };
+    store.record(entry(START)).unwrap();
+    for end in ["", "-wal", "-shm"] {
+        std::fs::remove_file(folder.path().join(format!("day.db{end}"))).unwrap();
+    }
+    store.record(entry(START + 60)).unwrap();
+    store.record_all(vec![entry(START + 120)]).unwrap();
+    let reader = Reader::open(&database).unwrap();
+    let to_b = reader.series().unwrap()[&series("b", "voice")];
+    let course = reader.course(to_b, Span::Day, START + 300).unwrap();
+    let times: Vec<u64> = course.into_iter().map(|known| known.time).collect();
+    assert_eq!(times, [START + 60, START + 120]);
+}

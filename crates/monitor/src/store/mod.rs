@@ -18,8 +18,9 @@ mod schema;
 
 use std::{
     collections::{BTreeMap, VecDeque},
-    fs::{File, OpenOptions, TryLockError},
-    path::Path,
+    fs::{self, File, OpenOptions, TryLockError},
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
     time::Duration,
 };
 
@@ -160,6 +161,7 @@ pub struct Entry {
 #[derive(Debug)]
 pub struct Store {
     path: String,
+    file: PathBuf,
     db: Connection,
     ids: BTreeMap<SeriesKey, i64>,
     pending: VecDeque<Entry>,
@@ -168,7 +170,7 @@ pub struct Store {
     retention: Retention,
     rolled: roll::Rolled,
     /// Holds the lock of the file; last, since to close it ends the locks of `SQLite` too.
-    _lock: Option<File>,
+    lock: Option<File>,
 }
 
 impl Store {
@@ -189,7 +191,24 @@ impl Store {
         }
         let rolled = roll::Rolled::load(&db).map_err(failed)?;
         let (ids, pending) = (BTreeMap::new(), VecDeque::new());
-        Ok(Self { path: name, db, ids, pending, dropped: 0, retention, rolled, _lock: lock })
+        Ok(Self { path: name, file: path.to_owned(), db, ids, pending, dropped: 0, retention, rolled, lock })
+    }
+
+    /// Whether the path still names the file that was opened. `SQLite` would write on into a deleted one.
+    fn is_there(&self) -> bool {
+        let Some(opened) = self.lock.as_ref().and_then(|lock| lock.metadata().ok()) else { return true };
+        fs::metadata(&self.file).is_ok_and(|named| (named.dev(), named.ino()) == (opened.dev(), opened.ino()))
+    }
+
+    /// Begins another file where the one that was opened has been deleted or replaced.
+    fn reopen_if_gone(&mut self) -> Result<(), StoreError> {
+        if self.is_there() {
+            return Ok(());
+        }
+        let mut opened = Self::open(&self.file, self.retention)?;
+        (opened.pending, opened.dropped) = (std::mem::take(&mut self.pending), self.dropped);
+        *self = opened;
+        Ok(())
     }
 
     /// The file.
@@ -227,7 +246,8 @@ impl Store {
     ///
     /// [`StoreError`]: why they wait.
     pub fn record_all(&mut self, entries: Vec<Entry>) -> Result<(), StoreError> {
-        if self.pending.is_empty() && write(&mut self.db, &mut self.ids, &entries).is_ok() {
+        if self.pending.is_empty() && self.is_there() && write(&mut self.db, &mut self.ids, &entries).is_ok()
+        {
             for entry in &entries {
                 self.rolled.on_result(entry.time);
             }
@@ -243,6 +263,7 @@ impl Store {
     ///
     /// [`StoreError`]: why it waits on.
     pub fn flush(&mut self) -> Result<(), StoreError> {
+        self.reopen_if_gone()?;
         while let Some(entry) = self.pending.front() {
             let (db, ids) = (&mut self.db, &mut self.ids);
             let written = write(db, ids, std::slice::from_ref(entry));
