@@ -481,29 +481,24 @@ pub(super) struct TransmissionIntervals {
 
 impl TransmissionIntervals {
     /// Intervals of this length, of `streams` streams whose datagrams have `header` bytes that the rate counts. Sending begins at
-    /// `start`. `reported`: the receiver reports.
+    /// `start`. `reported`: the format of what the receiver reports, if it does.
     pub(super) fn new(
         interval: TimeDelta,
         header: DataSize,
         start: Timestamp,
         streams: usize,
-        reported: bool,
+        reported: Option<StreamFormat>,
     ) -> Self {
         Self {
             ticks: Ticks::new(interval, start),
             header,
             last: Tick { at: start, sent: SentCounts::default() },
             arrivals: Arrivals::default(),
-            reports: vec![(ReportClock::default(), None); if reported { streams } else { 0 }],
+            reports: vec![(ReportClock::default(), None); if reported.is_some() { streams } else { 0 }],
             heard: false,
             streams,
-            is_raw: false,
+            is_raw: reported == Some(StreamFormat::Raw),
         }
-    }
-
-    /// The same, of datagrams that have sequence numbers or, with `is_raw`, none.
-    pub(super) fn with_raw(self, is_raw: bool) -> Self {
-        Self { is_raw, ..self }
     }
 
     /// Takes a report that came at `now`.
@@ -585,7 +580,7 @@ impl LocalIntervals {
     ) -> Self {
         match sends {
             Some((streams, header)) => {
-                let mut intervals = TransmissionIntervals::new(interval, header, start, streams, false);
+                let mut intervals = TransmissionIntervals::new(interval, header, start, streams, None);
                 intervals.last.sent = sent;
                 Self::Sending(intervals)
             }

@@ -136,7 +136,8 @@ fn streams_that_end_together_are_counted_once() {
 fn intervals_of_a_sender_end_with_reports() {
     let second = TimeDelta::from_seconds(1);
     let sent = |packets| SentCounts { packets, bytes: packets * 1250 };
-    let mut intervals = TransmissionIntervals::new(second, DataSize::ZERO, at(100), 1, true);
+    let mut intervals =
+        TransmissionIntervals::new(second, DataSize::ZERO, at(100), 1, Some(StreamFormat::Giusto));
     // The receiver's clock differs by far.
     let report = |received: u64, lost: u64| {
         let mut summary = StreamMeter::new(&MeterConfig::default()).summary();

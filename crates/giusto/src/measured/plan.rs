@@ -423,11 +423,6 @@ impl ResolvedPlan {
         }
     }
 
-    /// Whether its datagrams have no sequence numbers.
-    pub(super) fn is_raw(&self) -> bool {
-        self.request(None).format == StreamFormat::Raw
-    }
-
     /// The announcement of the stream to the receiver.
     pub(super) fn request(&self, ssrc: Option<u32>) -> StreamRequest {
         let rtp = |clock_rate_hz, voice| StreamFormat::Rtp { clock_rate_hz, voice };

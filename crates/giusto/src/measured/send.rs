@@ -162,12 +162,11 @@ pub(super) fn over(
         flows.push(Flow { reports: Some(reports), launch: departures.launch, ..flow });
     }
 
-    let halt = Arc::new(AtomicBool::new(false));
-    let done = AtomicBool::new(false);
+    let (halt, done) = (Arc::new(AtomicBool::new(false)), AtomicBool::new(false));
     let count = || SentCounts::of(sockets);
     let mut intervals = destination.interval.map(|interval| {
-        TransmissionIntervals::new(interval, plan.header(), start, sockets.len(), !destination.one_way)
-            .with_raw(plan.is_raw())
+        let reported = (!destination.one_way).then(|| plan.request(None).format);
+        TransmissionIntervals::new(interval, plan.header(), start, sockets.len(), reported)
     });
     let mut replies = Replies { reports: vec![None; sockets.len()], errors: vec![None; sockets.len()] };
     for event in early {

@@ -35,6 +35,10 @@ use crate::{
 const LOOK: TimeDelta = TimeDelta::from_millis(200);
 /// The time between two turns of maintenance: figures of hours, deletions, what waits for the disk.
 const MAINTENANCE: TimeDelta = TimeDelta::from_seconds(30);
+/// A larger change of the time of day against a clock that is not set is a jump; after one, nothing is deleted or rolled up for this time.
+/// Chosen by us.
+const JUMP: TimeDelta = TimeDelta::from_seconds(60);
+const SETTLES: TimeDelta = TimeDelta::from_seconds(3600);
 /// The most streams at a time.
 const MAX_STREAMS: usize = 64;
 /// The time for each step of telling a webhook.
@@ -160,6 +164,29 @@ struct Service {
     /// What the store says, if it could not write.
     store_failure: Option<String>,
     maintenance: Timestamp,
+    clock: Clock,
+    steady: Steady,
+}
+
+/// Whether the time of day runs like a clock that nobody sets. A day that has only begun because a clock is ahead must not delete anything.
+#[derive(Debug, Default)]
+struct Steady {
+    /// The time of day and that of the other clock at the latest look.
+    last: Option<(Timestamp, Timestamp)>,
+    since: Timestamp,
+}
+
+impl Steady {
+    /// Call it at each turn of maintenance with the time of day and that of a clock that is not set. Returns whether the former has not
+    /// jumped for a while.
+    fn look(&mut self, day: Timestamp, now: Timestamp) -> bool {
+        if let Some((last_day, last)) = self.last.replace((day, now))
+            && ((day - last_day) - (now - last)).abs() > JUMP
+        {
+            self.since = now + SETTLES;
+        }
+        now >= self.since
+    }
 }
 
 impl Service {
@@ -190,6 +217,8 @@ impl Service {
             told_failed: false,
             store_failure: None,
             maintenance: Timestamp::ZERO,
+            clock: Clock::start(),
+            steady: Steady::default(),
         };
         service.announce(host);
         service.show();
@@ -308,7 +337,10 @@ impl Service {
             return;
         }
         self.maintenance = now + MAINTENANCE;
-        let written = self.store.flush().and_then(|()| self.store.maintain(seconds(now)));
+        let is_steady = self.steady.look(now, self.clock.now());
+        let flushed = self.store.flush();
+        let written =
+            flushed.and_then(|()| if is_steady { self.store.maintain(seconds(now)) } else { Ok(()) });
         self.note_written(written, host);
         self.show();
     }
@@ -377,4 +409,24 @@ fn serve(address: SocketAddr, shared: &Arc<Shared>) -> Result<TextServer, Servic
     };
     let limits = Limits { max_body: 0, ..Limits::default() };
     TextServer::serve(address, limits, answer).map_err(|error| ServiceError::Listen { address, error })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_jumps_is_not_believed_for_a_while() {
+        let at = |seconds: u64| Timestamp::from_nanos(seconds * 1_000_000_000);
+        let mut steady = Steady::default();
+        assert!(steady.look(at(1_000_000), at(10)));
+        // It runs a little faster, as under NTP.
+        assert!(steady.look(at(1_000_031), at(40)));
+        // Ten years ahead for half a minute, and back.
+        assert!(!steady.look(at(300_000_000), at(70)));
+        assert!(!steady.look(at(300_000_030), at(100)));
+        assert!(!steady.look(at(1_000_121), at(130)));
+        assert!(!steady.look(at(1_003_720), at(3_729)));
+        assert!(steady.look(at(1_003_721), at(3_730)));
+    }
 }

@@ -89,10 +89,11 @@ impl Transmission {
 
     fn result(&self, plan: &ResolvedPlan, stream: &StreamOutcome) -> RunResult {
         let FlowOutcome { packets, rate, schedule_error, late_cycles: slips, .. } = &stream.sent;
+        let format = plan.request(None).format;
         let mut result = plan.blank_result();
         if let Some(report) = &stream.report {
             result.add_received(&report.summary);
-            if plan.is_raw() {
+            if format == StreamFormat::Raw {
                 result.forget_sequence();
             }
             if report.last != Some(LastReport::Finished) {
@@ -122,8 +123,7 @@ impl Transmission {
             };
             why.to_owned()
         }));
-        let is_giusto = plan.request(None).format == StreamFormat::Giusto;
-        result.authenticated = Some(self.authenticated && is_giusto);
+        result.authenticated = Some(self.authenticated && format == StreamFormat::Giusto);
         result.mtu_bytes = stream.path_mtu.map(DataSize::as_bytes);
         result.mtu_discovery = stream.mtu_discovery.as_ref().map(Into::into);
         result.fragments_per_packet = stream.path_mtu.and_then(|mtu| plan.fragments(mtu));
