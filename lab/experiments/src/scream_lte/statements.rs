@@ -202,8 +202,8 @@ const WHY_GROWTH: &str = "With 2 users our GCC meets no over-use in a run, neith
                           see the reading of 60 s. The draft does not state the length, and its faster uplink needs less noise there, or more \
                           frequent changes. Nor does ours fill the uplink's queues within 30 s at 3 km/h.";
 const WHY_CELLS_CARRY_MORE: &str = "Our cells carry 18 Mbit/s down and 8 up, near 3GPP's 16.9 and 7.4. With SCReAM and the most users the \
-                                    draft's carry 36 (3 km/h) and 41 % (30 km/h) of our video down, so users share less and GCC meets full \
-                                    queues at lower loads: see the reading of 5 MHz. Up they carry 80 and 98 %.";
+                                    draft's carry 34 (3 km/h) and 41 % (30 km/h) of our video down, so users share less and GCC meets full \
+                                    queues at lower loads: see the reading of 5 MHz. Up they carry 78 and 103 %.";
 const WHY_UNSAID: &str = "Depends on AQM, scheduler, antennas and video, which the draft leaves unsaid. It asks to read its tables as \
                           comparisons, not as exact values.";
 
