@@ -77,8 +77,9 @@ fn with_peer(
     peer: &PeerArgs,
     awaits: Awaits<'_>,
     save: Option<&Path>,
-    (page, printer): (&mut Option<LivePage>, &mut Printer),
-    run: impl FnOnce(CallSettings, (&mut Option<LivePage>, &mut Printer)) -> anyhow::Result<ExitCode>,
+    page: &mut Option<LivePage>,
+    printer: &mut Printer,
+    run: impl FnOnce(CallSettings, &mut Option<LivePage>, &mut Printer) -> anyhow::Result<ExitCode>,
 ) -> anyhow::Result<ExitCode> {
     end.out.as_deref().map(|out| console::check_file("--out", out, Content::REPORT)).transpose()?;
     let protection = peer.protection.take(matches!(awaits, Awaits::Answer(_)))?;
@@ -99,7 +100,7 @@ fn with_peer(
         feed: feed.map(SharedFeed::from),
         ..CallSettings::default()
     };
-    let outcome = run(settings, (page, &mut *printer));
+    let outcome = run(settings, page, printer);
     let capture = capture.filter(|_| !is_misuse(&outcome));
     if let Some((path, note)) = capture.map(|capture| capture.finish()).transpose()?.flatten() {
         if let Some(note) = note {
@@ -119,8 +120,8 @@ impl Run for CallerArgs {
     fn run(self, stop: &AtomicBool, page: &mut Option<LivePage>) -> anyhow::Result<ExitCode> {
         let (awaits, save) = (Awaits::Answer(&self.target), self.save.as_deref());
         with_printer(stop, |printer| {
-            with_peer(&self.end, &self.peer, awaits, save, (page, printer), |settings, shown| {
-                call(&self, settings, shown, stop)
+            with_peer(&self.end, &self.peer, awaits, save, page, printer, |settings, page, printer| {
+                call(&self, settings, page, printer, stop)
             })
         })
     }
@@ -130,8 +131,8 @@ impl Run for ListenerArgs {
     fn run(self, stop: &AtomicBool, page: &mut Option<LivePage>) -> anyhow::Result<ExitCode> {
         let (awaits, save) = (Awaits::Others("calls"), self.save.as_deref());
         with_printer(stop, |printer| {
-            with_peer(&self.end, &self.peer, awaits, save, (page, printer), |settings, shown| {
-                listen(&self, settings, shown, stop)
+            with_peer(&self.end, &self.peer, awaits, save, page, printer, |settings, page, printer| {
+                listen(&self, settings, page, printer, stop)
             })
         })
     }
@@ -154,7 +155,8 @@ impl Run for BrowserArgs {
 fn call(
     args: &CallerArgs,
     settings: CallSettings,
-    (page, printer): (&mut Option<LivePage>, &mut Printer),
+    page: &mut Option<LivePage>,
+    printer: &mut Printer,
     stop: &AtomicBool,
 ) -> anyhow::Result<ExitCode> {
     let addresses = args::resolve_all(&args.target, None, CALL_PORT)?;
@@ -220,7 +222,8 @@ fn live_result(records: &[CallRecord]) -> Option<html::Report> {
 fn listen(
     args: &ListenerArgs,
     settings: CallSettings,
-    (page, printer): (&mut Option<LivePage>, &mut Printer),
+    page: &mut Option<LivePage>,
+    printer: &mut Printer,
     stop: &AtomicBool,
 ) -> anyhow::Result<ExitCode> {
     let address = args::unicast(listen_address(&args.listen, CALL_PORT)?)?;

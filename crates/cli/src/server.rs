@@ -91,7 +91,7 @@ pub(crate) struct StreamsArgs {
     #[arg(long, value_name = "TIME", value_parser = args::time_above_zero)]
     pub(crate) max_lifetime: Option<TimeDelta>,
 
-    /// Refuse streams that announce a higher rate, and end those that are faster; of what this end sends the default is 100M
+    /// Refuse streams that announce a higher rate, and end those that are faster; without it, what this end sends is limited to 100M
     #[arg(long, value_name = "RATE", value_parser = args::rate_above_zero)]
     pub(crate) max_rate: Option<DataRate>,
 

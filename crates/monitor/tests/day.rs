@@ -205,7 +205,7 @@ fn assert_pages(reader: &Reader, site: &Site) {
     let shown = ["Round-trip time", "\"outage\"", "no answer"];
     assert!(shown.iter().all(|text| charts.contains(text)), "{charts:.600}");
     // Each result counts once, however many datagrams it has.
-    assert!(charts.contains("the mean loss of a result is"), "{charts:.600}");
+    assert!(charts.contains("the mean loss over the results is"), "{charts:.600}");
     // From here only STAMP measures the way back.
     assert!(!charts.contains("way back"));
     let echo = pair(site, reader, &Asked::of("from=a&to=c&stream=echo"), now).unwrap().unwrap().to_html();

@@ -55,7 +55,6 @@ pub struct AbsoluteTime {
     start: Option<Timestamp>,
     /// The time of the latest cycle at the rate.
     transmit_time: TimeDelta,
-    skipped: u64,
     state: State,
 }
 
@@ -79,7 +78,6 @@ impl AbsoluteTime {
             rule,
             start,
             transmit_time: plan.period(),
-            skipped: 0,
             state: State::Ready,
         }
     }
@@ -128,15 +126,11 @@ impl Schedule for AbsoluteTime {
     }
 
     fn on_ended(&mut self, end: Timestamp) {
-        self.skipped = self.line.times_before(end, self.cycle).saturating_mul(u64::from(self.packets));
+        self.line.on_ended(end, self.cycle, self.packets);
     }
 
     fn late_cycles(&self) -> LateCycles {
-        LateCycles {
-            skipped_packets: self.skipped,
-            clock_reversals: self.line.reversals(),
-            ..LateCycles::default()
-        }
+        self.line.late_cycles()
     }
 }
 

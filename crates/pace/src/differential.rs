@@ -87,7 +87,6 @@ giusto_units::defaults! {
         send_time: TimeDelta = TimeDelta::ZERO,
         /// DT1 and DT2: time by which the following sleeps are still to be shortened.
         lost: TimeDelta = TimeDelta::ZERO,
-        skipped: u64 = 0,
         state: State = start.map_or(State::Ready, |until| State::Waiting { until }),
     }
     /// Cycles of `plan`, starting at `start` or, without it, at the first call.
@@ -216,16 +215,12 @@ impl Schedule for DifferentialTime {
     /// What DT0 and DT1 do not compensate is lost by design, and is no cycle that was due.
     fn on_ended(&mut self, end: Timestamp) {
         if let DifferentialRule::Dt2 | DifferentialRule::Dt2Live { .. } = self.rule {
-            self.skipped = self.line.times_before(end, self.cycle).saturating_mul(u64::from(self.packets));
+            self.line.on_ended(end, self.cycle, self.packets);
         }
     }
 
     fn late_cycles(&self) -> LateCycles {
-        LateCycles {
-            skipped_packets: self.skipped,
-            clock_reversals: self.line.reversals(),
-            ..LateCycles::default()
-        }
+        self.line.late_cycles()
     }
 }
 

@@ -214,7 +214,7 @@ impl Schedule for Grid {
     }
 
     fn on_ended(&mut self, end: Timestamp) {
-        let packets = self.line.times_before(end, self.cycle).saturating_mul(u64::from(self.packets));
+        let packets = self.line.packets_before(end, self.cycle, self.packets);
         self.late_cycles.skipped_packets = self.late_cycles.skipped_packets.saturating_add(packets);
     }
 

@@ -4,6 +4,8 @@ use core::num::{NonZeroU64, NonZeroU128};
 
 use giusto_units::{DataRate, DataSize, NANOS_PER_SECOND, TimeDelta, Timestamp};
 
+use super::LateCycles;
+
 const BITS_NANOS_PER_BYTE: u64 = 8 * NANOS_PER_SECOND;
 
 /// Send times of an ideal sender: the next data is due at `begin + bits · 10⁹ / rate` nanoseconds, where
@@ -24,6 +26,7 @@ pub(super) struct IdealLine {
     size: DataSize,
     span: Span,
     clock: Forward,
+    skipped: u64,
 }
 
 /// A time of `nanos + rest / bps` nanoseconds.
@@ -37,7 +40,7 @@ impl IdealLine {
     /// A line of rate `bps` bit/s, starting at `start` or, without it, at [`Self::begin`].
     pub(super) fn new(bps: NonZeroU64, start: Option<Timestamp>) -> Self {
         let (size, span, clock) = (DataSize::ZERO, Span::default(), Forward::default());
-        let mut line = Self { bps, begun: false, nanos: 0, rest: 0, size, span, clock };
+        let mut line = Self { bps, begun: false, nanos: 0, rest: 0, size, span, clock, skipped: 0 };
         if let Some(start) = start {
             line.begin(start);
         }
@@ -119,13 +122,27 @@ impl IdealLine {
         late.checked_div(work).map_or(0, |times| u64::try_from(times).unwrap_or(u64::MAX))
     }
 
-    /// How many cycles of `size` are due before `end`.
-    pub(super) fn times_before(&self, end: Timestamp, size: DataSize) -> u64 {
+    /// How many packets are due before `end`, in cycles of `packets` that have `size` together.
+    pub(super) fn packets_before(&self, end: Timestamp, size: DataSize, packets: u32) -> u64 {
         if self.due() >= end {
             return 0;
         }
         let last = Timestamp::from_nanos(end.as_nanos().saturating_sub(1));
-        self.times_until(last, size).saturating_add(1)
+        self.times_until(last, size).saturating_add(1).saturating_mul(u64::from(packets))
+    }
+
+    /// Nothing more is sent: these packets are skipped.
+    pub(super) fn on_ended(&mut self, end: Timestamp, size: DataSize, packets: u32) {
+        self.skipped = self.packets_before(end, size, packets);
+    }
+
+    /// What a schedule that follows the line counts.
+    pub(super) fn late_cycles(&self) -> LateCycles {
+        LateCycles {
+            skipped_packets: self.skipped,
+            clock_reversals: self.reversals(),
+            ..LateCycles::default()
+        }
     }
 
     fn span_of(&self, size: DataSize) -> Span {

@@ -32,7 +32,6 @@ pub struct SendCompare {
     cycle: DataSize,
     start: Option<Timestamp>,
     sent: DataSize,
-    skipped: u64,
 }
 
 impl SendCompare {
@@ -44,7 +43,6 @@ impl SendCompare {
             cycle: plan.cycle_size(),
             start,
             sent: DataSize::ZERO,
-            skipped: 0,
         }
     }
 
@@ -80,15 +78,11 @@ impl Schedule for SendCompare {
     }
 
     fn on_ended(&mut self, end: Timestamp) {
-        self.skipped = self.line.times_before(end, self.cycle).saturating_mul(u64::from(self.packets));
+        self.line.on_ended(end, self.cycle, self.packets);
     }
 
     fn late_cycles(&self) -> LateCycles {
-        LateCycles {
-            skipped_packets: self.skipped,
-            clock_reversals: self.line.reversals(),
-            ..LateCycles::default()
-        }
+        self.line.late_cycles()
     }
 }
 

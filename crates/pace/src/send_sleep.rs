@@ -55,7 +55,6 @@ pub struct SendSleep {
     cycle: DataSize,
     deficit: Deficit,
     owed: TimeDelta,
-    skipped: u64,
     state: State,
 }
 
@@ -82,7 +81,6 @@ impl SendSleep {
             cycle: plan.cycle_size(),
             deficit,
             owed: TimeDelta::ZERO,
-            skipped: 0,
             state: start.map_or(State::Ready, |until| State::Waiting { until }),
         }
     }
@@ -152,16 +150,12 @@ impl Schedule for SendSleep {
     /// What the counter does not compensate is lost by design, and is no cycle that was due.
     fn on_ended(&mut self, end: Timestamp) {
         if self.deficit == Deficit::SendTimeAndOversleep {
-            self.skipped = self.line.times_before(end, self.cycle).saturating_mul(u64::from(self.packets));
+            self.line.on_ended(end, self.cycle, self.packets);
         }
     }
 
     fn late_cycles(&self) -> LateCycles {
-        LateCycles {
-            skipped_packets: self.skipped,
-            clock_reversals: self.line.reversals(),
-            ..LateCycles::default()
-        }
+        self.line.late_cycles()
     }
 }
 

@@ -7,7 +7,7 @@ use crate::{
     common::{
         count, giusto, json, number,
         process::{Listener, Running, start, start_by},
-        run, text,
+        run, skip, text,
     },
     iperf3::{Server, iperf3_server},
 };
@@ -175,8 +175,7 @@ fn a_time_namespace_has_a_clock_of_its_own() {
     namespace.args(["--time", "--fork", "--monotonic", "5000", "--kill-child"]);
     let has_one = namespace.arg("true").status().is_ok_and(|status| status.success());
     if !has_one {
-        eprintln!("SKIPPED: unshare makes no time namespace here");
-        return;
+        return skip("a clock in a time namespace", "unshare makes none here");
     }
     let giusto = giusto(&[]);
     let mut inside = Command::new("unshare");

@@ -7,6 +7,7 @@ use crate::{acknowledgement::PACKET_BOUNDS, feedback::PacketReport};
 /// Share of losses above which the window is limited to what arrives: 10 %, from which Google Congestion Control reduces the rate
 /// (draft-ietf-rmcat-gcc-02 §6).
 const HEAVY_LOSS: f64 = 0.1;
+
 /// Losses since the latest judgement, and what the path carries if they were heavy.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Losses {

@@ -228,7 +228,10 @@ impl VideoSaver {
 
     /// Takes a packet of Opus.
     pub(crate) fn on_audio(&mut self, now: Timestamp, frame: FrameArrival) {
-        if let Some(matroska) = self.matroska.as_mut().filter(|_| self.bytes <= self.max_bytes) {
+        if self.is_full() {
+            return;
+        }
+        if let Some(matroska) = &mut self.matroska {
             matroska.on_arrival(Track::Audio, &frame);
             self.audio.push(frame);
             self.take_audio(Some(now));

@@ -111,7 +111,7 @@ fn headline(course: &[Known], span: Span) -> String {
         (Some(known), None) => format!("In {of}, {} of the results are known.", show(Metric::Known, known)),
         (Some(known), Some(loss)) => {
             let [known, loss] = [show(Metric::Known, known), show(Metric::Loss, loss)];
-            format!("In {of}, the mean loss of a result is {loss}; {known} of the results are known.")
+            format!("In {of}, the mean loss over the results is {loss}; {known} of the results are known.")
         }
     }
 }

@@ -187,7 +187,7 @@ impl Reader {
         let newest = (newest.unwrap_or_default() as u64).min(now);
         let mut hour = rolled - rolled % length;
         while hour <= newest {
-            let all = roll::summaries(&self.db, hour, hour + length)?;
+            let all = roll::summaries(&self.db, hour, hour + length, None)?;
             let of_metric = all.into_iter().filter(|((_, own), _)| *own == metric);
             hours.extend(of_metric.map(|((series, _), summary)| ((series, hour), summary)));
             hour += length;
@@ -244,18 +244,9 @@ impl Reader {
         }
         // What is not rolled up yet is made of the results themselves.
         for time in (begin.max(rolled)..=now).step_by(length as usize) {
-            let mut found: BTreeMap<Metric, Vec<f64>> = BTreeMap::new();
-            for row in self.rows(time, (time + length).min(now + 1), Some(series))? {
-                for metric in Metric::ALL {
-                    if let Some(value) = row.figures.of(metric) {
-                        found.entry(metric).or_default().push(value);
-                    }
-                }
-            }
-            let values: BTreeMap<Metric, Summary> = found
-                .into_iter()
-                .filter_map(|(metric, values)| Some((metric, Summary::of(values)?)))
-                .collect();
+            let found = roll::summaries(&self.db, time, (time + length).min(now + 1), Some(series))?;
+            let values: BTreeMap<Metric, Summary> =
+                found.into_iter().map(|((_, metric), summary)| (metric, summary)).collect();
             if !values.is_empty() {
                 course.push(Known { time, values });
             }

@@ -76,7 +76,7 @@ fn one(db: &Transaction<'_>, table: &str, begin: u64, length: u64) -> rusqlite::
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)"
     );
     let mut into = db.prepare(&into)?;
-    for ((series, metric), summary) in summaries(db, begin, begin + length)? {
+    for ((series, metric), summary) in summaries(db, begin, begin + length, None)? {
         let [low, mean, p50, p99, high] = [summary.min, summary.mean, summary.p50, summary.p99, summary.max]
             .map(|value| metric.pack(value));
         let (time, count) = (begin as i64, summary.count as i64);
@@ -85,15 +85,19 @@ fn one(db: &Transaction<'_>, table: &str, begin: u64, length: u64) -> rusqlite::
     Ok(())
 }
 
-/// What the results of a time come to, by series and metric.
+/// What the results of a time, of all series or one, come to, by series and metric.
 pub(super) fn summaries(
     db: &Connection,
     begin: u64,
     end: u64,
+    series: Option<i64>,
 ) -> rusqlite::Result<BTreeMap<(i64, Metric), Summary>> {
-    let text = format!("SELECT {} FROM result WHERE time >= ?1 AND time < ?2", schema::result_columns());
+    let columns = schema::result_columns();
+    let text = format!(
+        "SELECT {columns} FROM result WHERE time >= ?1 AND time < ?2 AND (?3 IS NULL OR series = ?3)"
+    );
     let mut asked = db.prepare(&text)?;
-    let mut rows = asked.query(params![begin as i64, end as i64])?;
+    let mut rows = asked.query(params![begin as i64, end as i64, series])?;
     let mut values: BTreeMap<(i64, Metric), Vec<f64>> = BTreeMap::new();
     while let Some(found) = rows.next()? {
         let Row { series, figures, .. } = row(found)?;

@@ -93,7 +93,7 @@ fn seeds_give_a_first_picture_and_then_bands() {
     assert!(within, "{line:?} {low:?} {high:?}");
     // The headline of one seed is that of each; of several it says which it is.
     let [alone, of] = [first, last].map(|update| update["report"]["headline"].as_str().unwrap());
-    assert_eq!(of, format!("4 of 4 seeds meet all expectations. The first: {alone}"));
+    assert_eq!(of, format!("4 of 4 seeds meet all expectations. First seed: {alone}"));
 }
 
 #[test]
@@ -104,10 +104,10 @@ fn seeds_that_fail_an_expectation_are_counted() {
         updates.last().unwrap()["report"]["headline"].as_str().unwrap().to_owned()
     };
     let failed = headline(&CALL.replace("max = 1.0", "max = 0.6"));
-    let begin = "0 of 3 seeds meet all expectations. The first: 1 of 1 expectation failed: ";
+    let begin = "0 of 3 seeds meet all expectations. First seed: 1 of 1 expectation failed: ";
     assert!(failed.starts_with(begin), "{failed}");
     let without = headline(CALL.split("expect").next().unwrap());
-    assert!(without.starts_with("The first of 3 seeds: "), "{without}");
+    assert!(without.starts_with("First of 3 seeds: "), "{without}");
 }
 
 #[test]

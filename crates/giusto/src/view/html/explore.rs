@@ -164,9 +164,9 @@ fn headline(comparison: &Comparison, others: &[Vec<RunRecord>]) -> String {
         _ if more.is_empty() => first,
         [run] if !run.result.checks.is_empty() => {
             let passed = more.iter().chain([&run.result]).filter(|record| record.passed()).count();
-            format!("{passed} of {seeds} seeds meet all expectations. The first: {first}")
+            format!("{passed} of {seeds} seeds meet all expectations. First seed: {first}")
         }
-        _ => format!("The first of {seeds} seeds: {first}"),
+        _ => format!("First of {seeds} seeds: {first}"),
     }
 }
 

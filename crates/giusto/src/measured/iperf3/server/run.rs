@@ -112,7 +112,8 @@ impl Test<'_> {
                 }
                 if let Some(client) = client.as_ref().filter(|_| !exchanged) {
                     exchanged = true;
-                    exchange(&mut running, link, (now, ending.unwrap_or(now)), client, transmission.as_ref());
+                    let over = ending.unwrap_or(now);
+                    exchange(&mut running, link, now, over, client, transmission.as_ref());
                 }
                 if stopped {
                     break;
@@ -195,11 +196,12 @@ fn note(running: &mut Running<'_>, link: &mut Link, now: Timestamp, heard: bool)
     }
 }
 
-/// Answers the client's figures with ours, of a test that it ended at `ended`.
+/// Answers the client's figures with ours, of a test that it ended at `over`.
 fn exchange(
     running: &mut Running<'_>,
     link: &mut Link,
-    (now, ended): (Timestamp, Timestamp),
+    now: Timestamp,
+    over: Timestamp,
     client: &Outcome,
     transmission: Option<&Transmission>,
 ) {
@@ -212,7 +214,7 @@ fn exchange(
             stream.finish(reported.packets);
         }
     }
-    let ours = running.outcome(running.cpu_ratio(now), 0, ended, transmission);
+    let ours = running.outcome(running.cpu_ratio(now), 0, over, transmission);
     link.server.set_outcome(now, &ours);
     link.flush();
 }
