@@ -182,14 +182,14 @@ impl TableArgs {
 /// Live figures in one line.
 pub(crate) fn live_line(live: &LiveFigures) -> String {
     let gap = live.gap_error_p99.map_or_else(String::new, |gap| format!(", gap error p99 {gap:.1}"));
-    let [received, lost, dropped] =
-        [live.received_packets, live.lost_packets, live.kernel_dropped_packets].map(count);
-    let dropped = if live.kernel_dropped_packets > 0 {
-        format!(" ({dropped} of them in the receiver's buffer)")
-    } else {
-        String::new()
+    let dropped = count(live.kernel_dropped_packets);
+    let lost = match (live.lost_packets.map(count), live.kernel_dropped_packets) {
+        (Some(lost), 0) => format!(", {lost} lost"),
+        (Some(lost), _) => format!(", {lost} lost ({dropped} of them in the receiver's buffer)"),
+        (None, 0) => String::new(),
+        (None, _) => format!(", {dropped} lost in the receiver's buffer"),
     };
-    format!("{}, {received} received, {lost} lost{dropped}{gap}", rate(live.rate_bps))
+    format!("{}, {} received{lost}{gap}", rate(live.rate_bps), count(live.received_packets))
 }
 
 /// The time between two lines of progress.

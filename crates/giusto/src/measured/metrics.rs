@@ -242,6 +242,7 @@ mod tests {
         };
         (0..5).for_each(|millis| send(&mut receiver, 1, millis, 3));
         send(&mut receiver, 2, 10, 5);
+        assert_eq!(recv::live(&receiver).lost_packets, None);
         let value = |name: &str| {
             let text = metrics.text();
             let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));

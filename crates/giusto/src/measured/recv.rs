@@ -265,7 +265,8 @@ fn state(now: Timestamp, id: u64, stream: &Stream) -> StreamState {
 pub fn live(receiver: &Receiver) -> LiveFigures {
     let mut all = LiveFigures::default();
     for (_, stream) in receiver.streams() {
-        all.add(Some(stream.meter()), stream.kernel_dropped_packets());
+        let has_sequence = stream.format() != StreamFormat::Raw;
+        all.add(Some(stream.meter()), stream.kernel_dropped_packets(), has_sequence);
     }
     all
 }

@@ -240,8 +240,8 @@ pub struct LiveFigures {
     pub streams: usize,
     /// Unique datagrams received.
     pub received_packets: u64,
-    /// Datagrams lost.
-    pub lost_packets: u64,
+    /// Datagrams lost; `None` if nothing is known of them, as without sequence numbers.
+    pub lost_packets: Option<u64>,
     /// Of these, those that the receiver's socket buffer dropped.
     pub kernel_dropped_packets: u64,
     /// The received rate, in bit/s.
@@ -252,12 +252,14 @@ pub struct LiveFigures {
 
 impl LiveFigures {
     /// Adds a stream, of which the receiver's socket has dropped so many datagrams; without a meter nothing has arrived. The rate is
-    /// that of the last second.
-    pub(super) fn add(&mut self, meter: Option<&StreamMeter>, dropped: u64) {
+    /// that of the last second. What a stream without sequence numbers lost is unknown.
+    pub(super) fn add(&mut self, meter: Option<&StreamMeter>, dropped: u64, has_sequence: bool) {
         let losses = meter.map(|meter| meter.sequence().losses()).unwrap_or_default();
         self.streams += 1;
         self.received_packets += losses.received;
-        self.lost_packets += losses.lost;
+        if has_sequence {
+            *self.lost_packets.get_or_insert(0) += losses.lost;
+        }
         self.kernel_dropped_packets += dropped;
         self.rate_bps += meter.map_or(0.0, rate_of_last_second);
     }
@@ -294,6 +296,15 @@ mod tests {
         assert_eq!(rate_error_ppm(1e6, 0.0), None);
         assert_eq!(rate_error_ppm(f64::INFINITY, 1.0), None);
         assert_eq!(rate_error_ppm(999_000.0, 1e6), Some(-1000.0));
+    }
+
+    #[test]
+    fn what_raw_datagrams_lost_is_unknown() {
+        let mut live = LiveFigures::default();
+        live.add(None, 3, false);
+        assert_eq!((live.lost_packets, live.kernel_dropped_packets), (None, 3));
+        live.add(None, 0, true);
+        assert_eq!(live.lost_packets, Some(0), "of the streams whose losses are known");
     }
 
     #[test]

@@ -168,7 +168,7 @@ pub(super) fn over(
         let reported = (!destination.one_way).then(|| plan.request(None).format);
         TransmissionIntervals::new(interval, plan.header(), start, sockets.len(), reported)
     });
-    let mut replies = Replies { reports: vec![None; sockets.len()], errors: vec![None; sockets.len()] };
+    let mut replies = Replies::new(plan, sockets.len());
     for event in early {
         replies.add(event);
     }
@@ -402,11 +402,18 @@ fn note_report(intervals: &mut Option<TransmissionIntervals>, clock: Clock, even
 
 /// The latest report and the error of each stream.
 struct Replies {
+    /// The datagrams have sequence numbers, which show what was lost.
+    has_sequence: bool,
     reports: Vec<Option<Box<Report>>>,
     errors: Vec<Option<SenderError>>,
 }
 
 impl Replies {
+    fn new(plan: &ResolvedPlan, streams: usize) -> Self {
+        let has_sequence = plan.request(None).format != StreamFormat::Raw;
+        Self { has_sequence, reports: vec![None; streams], errors: vec![None; streams] }
+    }
+
     fn add(&mut self, ConversationEvent { stream, event }: ConversationEvent) {
         match (event, self.reports.get_mut(stream), self.errors.get_mut(stream)) {
             (SenderEvent::Report(report), Some(place), _) => *place = Some(report),
@@ -420,7 +427,9 @@ impl Replies {
         for summary in self.reports.iter().flatten().map(|report| &report.summary) {
             all.streams += 1;
             all.received_packets += summary.received_packets;
-            all.lost_packets += summary.lost_packets;
+            if self.has_sequence {
+                *all.lost_packets.get_or_insert(0) += summary.lost_packets;
+            }
             all.kernel_dropped_packets += summary.kernel_dropped_packets;
             all.rate_bps += summary.rate_bps.unwrap_or(0.0);
             all.gap_error_p99 = all.gap_error_p99.max(summary.gap_error.map(|gap| gap.p99));

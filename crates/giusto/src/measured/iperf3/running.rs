@@ -165,7 +165,7 @@ impl<'a> Running<'a> {
     fn live(&self, sent: SentCounts, interval: Option<IntervalFigures>) -> Live {
         let mut all = LiveFigures::default();
         for stream in &self.streams {
-            all.add(stream.meter(), stream.meter().map_or(0, StreamMeter::kernel_dropped_packets));
+            all.add(stream.meter(), stream.meter().map_or(0, StreamMeter::kernel_dropped_packets), true);
         }
         let arrived = (all.streams > 0).then_some(Arrived::Streams(all));
         let sent_packets = self.sending.map(|_| sent.packets);
