@@ -437,7 +437,12 @@ fn a_lost_connection_leaves_the_last_picture() {
     let (live, address) = Live::recv(&[]);
     let Some(mut page) = Chromium::start("a_lost_connection_leaves_the_last_picture") else { return };
     page.open(&live.page);
+    page.evaluate("pause.click()");
     let mut sender = sender(&address, &["-b", "100k", "-l", "200", "-t", "600"]);
+    page.wait("charts.size > 1");
+    page.evaluate("pause.click()");
+    // What came while the page was paused has its headings.
+    page.wait("nowHead.cells.length > 2 && nowHead.cells.length === nowBody.rows[0]?.cells.length");
     page.wait("document.querySelectorAll('.plot path.js-line').length > 0");
     drop(live);
     page.wait("document.querySelector('.state').textContent === '! connection lost'");

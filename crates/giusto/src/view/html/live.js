@@ -159,7 +159,7 @@ const addCharts = () => {
   plots.replaceChildren(...figures);
   closeGroup(plots);
   measure();
-  tabulate(true);
+  tabulate();
 };
 const redraw = (quantity) => {
   const chart = charts.get(quantity), entry = entries.get(chart.plot), ids = [...streams.keys()];
@@ -195,13 +195,15 @@ const drawNext = () => {
 };
 
 // The table of the values now; its rows stay, so that a screen reader keeps its place.
-let tabulatedAt = -Infinity;
+let tabulatedAt = -Infinity, tabulated = null;
 const rows = new Map();
-const tabulate = (columnsChanged = false) => {
+const tabulate = () => {
   if (paused) return;
   tabulatedAt = performance.now();
   const order = Object.keys(QUANTITIES).filter((quantity) => charts.has(quantity));
-  if (columnsChanged) {
+  // Also those that came while the page was paused.
+  if (tabulated !== order.join()) {
+    tabulated = order.join();
     nowHead.replaceChildren(
       make("th", { scope: "col" }, "stream"),
       ...order.map((quantity) => make("th", { scope: "col", class: "n" }, QUANTITIES[quantity][0])),
@@ -340,7 +342,8 @@ const connect = () => {
     if (!history.ended) enter(streams.size ? "live" : "waiting");
     showResult(history.result);
     showFailure(history.error);
-    tabulate(true);
+    tabulated = null;
+    tabulate();
     listDecisions();
     if (history.ended) { source.close(); end(); }
   });
