@@ -125,6 +125,12 @@ fn a_reader_turns_a_value_draws_a_rate_and_runs_what_was_saved() {
     browser.wait(SETTLED);
     assert_eq!(browser.evaluate(&value("link.wire.rate")), "2 Mbit/s");
 
+    // The table of a chart that is far below the window.
+    let table = "[...document.querySelectorAll('.behind')].at(-1)";
+    browser.evaluate(&format!("{table}.open = true;"));
+    browser.wait(&format!("{table}.querySelectorAll('tr').length > 5"));
+    let before = browser.evaluate(&format!("{table}.textContent"));
+
     // A slider, by the keyboard.
     browser.evaluate(r#"document.querySelector('input[type=range][data-path="link.wire.rate"]').focus();"#);
     for _ in 0..5 {
@@ -133,6 +139,8 @@ fn a_reader_turns_a_value_draws_a_rate_and_runs_what_was_saved() {
     settled_as(&mut browser, "record.runs?.[0].links[0].rate.startsWith('1.9')");
     let turned = browser.evaluate(&value("link.wire.rate"));
     assert!(turned.as_str().unwrap().starts_with("1.9") && turned != "2 Mbit/s", "{turned}");
+    browser.wait(&format!("{table}.textContent !== {before}"));
+    assert_eq!(browser.evaluate(&format!("{table}.querySelectorAll('tr').length > 5")), true);
     let drawn = browser.evaluate("document.querySelector('.drawing svg').getAttribute('aria-label')");
     assert!(drawn.as_str().unwrap().contains("a to b (1.9"), "{drawn}");
 

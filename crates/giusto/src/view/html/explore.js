@@ -382,7 +382,9 @@ const CAPACITY = /^capacity of (.+?)(:reverse)?$/;
 
 // The values of a chart at evenly spaced places.
 const MAX_ROWS = 40;
-const tableBehind = ({ model }) => {
+const tableBehind = ({ model: asGiven }) => {
+  // A chart that is not in sight is not drawn yet.
+  const model = resolved(asGiven);
   const lines = model.series.filter(({ points }) => points?.x.length);
   if (!lines.length) {
     const bars = model.series.flatMap(({ name, bars: own, estimates, classes }) => (own ?? estimates ?? classes ?? []).map((row) => [name, ...row]));
