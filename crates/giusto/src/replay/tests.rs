@@ -6,8 +6,8 @@ use std::{
 };
 
 use giusto_congestion::{
-    Algorithm, Controller, Extension, Feedback, FeedbackKind, Limits, LossReport, Options, PacketReport,
-    QueueState, SentPacket, StreamState,
+    Algorithm, Cause, Controller, Decision, Extension, Feedback, FeedbackKind, Limits, LossReport, Options,
+    PacketReport, QueueState, Requirements, SentPacket, StreamState, Target,
     nada::{self, RateMode},
 };
 use giusto_sim::random::{self, Random};
@@ -217,6 +217,59 @@ fn a_log_has_a_maximum_size_and_is_readable_while_the_session_runs() {
     let replayed = run(&path, &["gcc:libwebrtc"]).unwrap();
     assert!((8.9..9.98).contains(&replayed.duration_s), "{}", replayed.duration_s);
     drop(log);
+}
+
+/// A controller with a deadline each 10 ms. Its target is its number of calls at deadlines in bit/s.
+#[derive(Debug, Clone)]
+struct Ticking(Target, Timestamp, Decision);
+
+impl Controller for Ticking {
+    fn on_sent(&mut self, _: Timestamp, _: &SentPacket) {}
+    fn on_feedback(&mut self, _: Timestamp, _: &Feedback<'_>) {}
+    fn on_timeout(&mut self, now: Timestamp, _: &QueueState) {
+        let calls = DataRate::from_bps(self.0.media.as_bps() + 1);
+        (self.0, self.1) = (Target::new(calls, calls), now + TimeDelta::from_millis(10));
+    }
+    fn next_timeout(&self) -> Option<Timestamp> {
+        Some(self.1)
+    }
+    fn set_limits(&mut self, _: Timestamp, _: Limits) {}
+    fn on_route_change(&mut self, _: Timestamp) {}
+    fn target(&self) -> Target {
+        self.0
+    }
+    fn decision(&self) -> &Decision {
+        &self.2
+    }
+    fn clone_box(&self) -> Box<dyn Controller> {
+        Box::new(self.clone())
+    }
+}
+
+#[test]
+fn a_gap_of_centuries_is_passed_over() {
+    let (_folder, path, log) = timed_out(None, 40);
+    log.finish().unwrap();
+    let head = fs::read_to_string(&path).unwrap();
+    let build = |limits: Limits, _: Options| -> Box<dyn Controller> {
+        let decision = Decision::new(Timestamp::ZERO, limits.start, Cause::Start);
+        Box::new(Ticking(Target::new(DataRate::ZERO, DataRate::ZERO), Timestamp::ZERO, decision))
+    };
+    let ticking = Algorithm::custom("ticking", Requirements::DEFAULT, build);
+    // An hour, and centuries, with three events at their end, 1 s apart.
+    for (hours, most) in [(1, 360_000), (1_000_000, 360_001)] {
+        let late = (0..3).map(|second| {
+            let at = (hours * 3600 + second) * 1_000_000_000_u64;
+            format!("[{at},{{\"timeout\":[0,0]}}]\n")
+        });
+        let lines: Vec<&str> = head.split_inclusive('\n').collect();
+        fs::write(&path, lines[..lines.len() - 1].concat() + &late.collect::<String>()).unwrap();
+        let options = ReplayOptions::of(vec![ticking]);
+        let replayed = replay(open(&path).unwrap().as_mut(), &options, &mut |_| {}).unwrap();
+        let calls = replayed.controllers[0].side.last_target_bps.unwrap();
+        // In the first second and at each of the last two, 100.
+        assert!(calls.abs_diff(most + 200) <= 102, "{hours} h: {calls}");
+    }
 }
 
 /// Calls a function of the controller with any values; packets have the numbers of a history.
