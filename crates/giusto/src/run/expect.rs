@@ -33,9 +33,10 @@ pub(super) struct Asked<'a> {
     streams: Vec<Vec<Stream<'a>>>,
 }
 
-/// Each expectation with the measurement that it needs.
+/// Each expectation that the run can meet, with the measurement that it needs.
 pub(super) fn ask<'a>(scenario: &'a Scenario, built: &Built) -> Vec<(Asked<'a>, Measurement)> {
-    scenario.expectations().iter().map(|expectation| Asked::new(scenario, built, expectation)).collect()
+    let asked = scenario.expectations().iter().filter(|expectation| expectation.is_within(scenario.end()));
+    asked.map(|expectation| Asked::new(scenario, built, expectation)).collect()
 }
 
 impl<'a> Asked<'a> {

@@ -40,6 +40,13 @@ pub(super) fn short_queues(scenario: &Scenario, record: &RunRecord) -> Vec<Strin
     scenario.links().iter().filter_map(of_link).collect()
 }
 
+/// A line for each expectation about a time beyond the end.
+pub(super) fn unjudged(scenario: &Scenario) -> impl Iterator<Item = String> {
+    let end = scenario.end();
+    let beyond = scenario.expectations().iter().filter(move |own| !own.is_within(end));
+    beyond.map(move |own| format!("not judged, as the run ends at {} s: {}", end.as_seconds(), own.title()))
+}
+
 /// The size of the packets of a flow, or of its large ones, if it is known.
 fn largest_packet(flow: &FlowSpec) -> Option<DataSize> {
     match &flow.kind {
@@ -53,7 +60,10 @@ fn largest_packet(flow: &FlowSpec) -> Option<DataSize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::{RecordOptions, simulate};
+    use crate::{
+        run::{RecordOptions, simulate},
+        scenario::Document,
+    };
 
     fn notes(link: &str, flow: &str) -> Vec<String> {
         let text = format!(
@@ -79,5 +89,39 @@ mod tests {
         assert_eq!(notes("rate = \"1 Mbit/s\"", &cbr(1500)), [""; 0]);
         assert_eq!(notes(slow, "kind = \"tcp\"").len(), 1);
         assert_eq!(notes(slow, "kind = \"tcp\"\nmss = \"500 B\""), [""; 0]);
+    }
+
+    #[test]
+    fn expectations_beyond_an_end_that_is_set_are_noted_and_not_judged() {
+        let text = "link = [{ id = \"wire\", from = \"a\", to = \"b\" }]\n\
+                    flow = [{ id = \"own\", kind = \"cbr\", rate = \"64 kbit/s\", size = \"200 B\" }]\n\
+                    expect = [{ flow = \"own\", metric = \"loss\", max = 0 },\n\
+                    { flow = \"own\", metric = \"loss\", from = \"3 s\", max = 0 },\n\
+                    { flow = \"own\", metric = \"loss\", to = \"4 s\", max = 0 }]\n";
+        let file = |duration: &str| {
+            Document::parse(&format!("{text}duration = \"{duration}\"\n"), "s.toml").unwrap()
+        };
+        let run = |duration: &str| {
+            let set = format!("duration={duration}").parse().unwrap();
+            let record =
+                simulate(&file("5 s").scenario(&[set]).unwrap(), 1, RecordOptions::default(), &mut ());
+            assert!(record.passed(), "{:?}", record.checks);
+            (record.checks.len(), record.notes.join("\n"))
+        };
+        assert_eq!(run("4s"), (3, String::new()));
+        let both = "not judged, as the run ends at 3 s: flow own: loss from 3 s\n\
+                    not judged, as the run ends at 3 s: flow own: loss until 4 s";
+        assert_eq!(run("3s"), (1, both.to_owned()));
+        // A file must be right by itself, also one that is made.
+        let refused = file("3 s").scenario(&[]).unwrap_err().to_string();
+        assert!(
+            refused.contains(
+                "s.toml:4: expect of flow own: loss from 3 s: from must be before the end of the run, 3 s"
+            ),
+            "{refused}"
+        );
+        let made = file("5 s").text_with(&["duration=3s".parse().unwrap()]).unwrap_err().to_string();
+        assert_eq!(made, refused.replace("3 s\"", "3s\""));
+        assert!(file("5 s").text_with(&["duration=4s".parse().unwrap()]).is_ok());
     }
 }

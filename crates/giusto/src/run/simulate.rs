@@ -143,6 +143,7 @@ fn simulate_by(
         record.checks = asked.iter().zip(&figures).map(|(asked, figures)| asked.check(figures)).collect();
     }
     record.notes = notes::short_queues(scenario, &record);
+    record.notes.extend(notes::unjudged(scenario));
     record
 }
 

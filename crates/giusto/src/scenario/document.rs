@@ -212,7 +212,9 @@ impl Document {
         settings: &[Setting],
         change: impl FnOnce(&mut [FlowSpec]),
     ) -> Result<Scenario, ScenarioError> {
-        self.read_scenario(settings, Purpose::Simulation, change)
+        let is_retimed = settings.iter().any(|setting| setting.path == "duration");
+        let purpose = if is_retimed { Purpose::Retimed } else { Purpose::Simulation };
+        self.read_scenario(settings, purpose, change)
     }
 
     /// The scenario of the file for its [links in real time](crate::link): flows and `duration` may be left out.

@@ -62,6 +62,11 @@ impl Expectation {
         self
     }
 
+    /// Whether a run that ends at `end` has the time that it is about.
+    pub(crate) fn is_within(&self, end: Timestamp) -> bool {
+        self.from.is_none_or(|from| from < end) && self.to.is_none_or(|to| to <= end)
+    }
+
     /// Subject and metric in words: `flow tcp: received-rate`.
     pub fn title(&self) -> String {
         if let Some(name) = &self.name {

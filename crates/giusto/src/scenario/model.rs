@@ -42,6 +42,8 @@ pub(super) const TCP_CONTROLS: [(&str, Algorithm); 4] = [
 pub(super) enum Purpose {
     /// To be simulated.
     Simulation,
+    /// To be simulated, with a duration that the file was not written for: expectations may be about times beyond its end.
+    Retimed,
     /// For its links, which other programs use: it needs no flows, and no end.
     Links,
 }

@@ -71,8 +71,11 @@ fn findings(scenario: &Scenario, purpose: Purpose) -> Vec<Finding> {
         routes(scenario, &mut found);
     }
     // Links in real time judge none.
-    if found.is_empty() && purpose == Purpose::Simulation {
+    if found.is_empty() && purpose != Purpose::Links {
         for (index, expectation) in scenario.expectations.iter().enumerate() {
+            if purpose == Purpose::Retimed && !expectation.is_within(scenario.end()) {
+                continue;
+            }
             let checks = [expectation::validate(scenario, expectation)];
             let of = |(key, text)| (At::new("expect", index, key), format!("expect of {text}"));
             found.extend(failed(checks).map(of));

@@ -31,7 +31,10 @@ impl Document {
     pub fn text_with(&self, settings: &[Setting]) -> Result<String, ScenarioError> {
         // Reports what is wrong with a setting.
         self.scenario(settings)?;
-        self.changed(settings).map(|document| document.to_string())
+        let text = self.changed(settings)?.to_string();
+        // Of a file, no expectation is about a time beyond its end.
+        Self { text: text.clone(), ..self.clone() }.scenario(&[])?;
+        Ok(text)
     }
 
     /// The text of the file without the keys at these paths: a list, the id of one of its elements, and a key of that.

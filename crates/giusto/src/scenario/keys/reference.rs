@@ -71,7 +71,10 @@ const NOTES: [(&str, &str); 8] = [
         "TCP and media need a path back: `duplex`, `reverse` or another link. Repair packets of media are sent before media, are paced, and \
          are part of the target rate: the encoders get the rest, at least half.",
     ),
-    ("expect", "An expectation that is unmet or cannot be measured gives exit status 1."),
+    (
+        "expect",
+        "An expectation that is unmet or cannot be measured gives exit status 1. With `--set duration`, those beyond the end are not judged.",
+    ),
     (
         "lesson",
         "A question about the scenario, for [`giusto explore`](../how-to/explore.md); runs ignore it.",

@@ -25,10 +25,11 @@ fn bounds(scenario: &Scenario, expectation: &Expectation) -> Result<(), KeyError
     let text = format_args!("time-to-rate needs a rate, and no other metric has one");
     check(metric.is(Metric::TIME_TO_RATE) == rate.is_some(), "metric", text)?;
     limits(*min, *max)?;
+    let end = format!("the end of the run, {}", scenario.duration);
+    let before = if to.is_some() { "to" } else { &end };
     let (from, to) = (from.unwrap_or(Timestamp::ZERO), to.unwrap_or(scenario.end()));
-    let text = format_args!("to must not be after the end of the run, {}", scenario.duration);
-    check(to <= scenario.end(), "to", text)?;
-    check(from < to, "from", format_args!("from must be before to"))
+    check(to <= scenario.end(), "to", format_args!("to must not be after {end}"))?;
+    check(from < to, "from", format_args!("from must be before {before}"))
 }
 
 /// Checks that there are bounds, and that they can be met.
