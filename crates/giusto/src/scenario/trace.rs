@@ -152,6 +152,9 @@ fn opportunities_of(at: Vec<Timestamp>, bytes: f64) -> RateProfile {
     RateProfile::Opportunities { at: at.map(|(_, at)| at).collect(), bytes: bytes.ceil() as u32 }
 }
 
+/// The longest time of a trace of Mahimahi, in ms: a week. Times since 1970 are later.
+const LONGEST_MS: u64 = 604_800_000;
+
 fn opportunities(path: &Path, text: &str) -> Result<Vec<Timestamp>, String> {
     const LINES: &str = "write one whole number of milliseconds on each line";
     let mut at: Vec<Timestamp> = Vec::new();
@@ -161,7 +164,10 @@ fn opportunities(path: &Path, text: &str) -> Result<Vec<Timestamp>, String> {
             .trim()
             .parse()
             .map_err(|_| wrong(format!("expected milliseconds, found \"{line}\": {LINES}")))?;
-        let moment = Timestamp::from_nanos(millis.saturating_mul(1_000_000));
+        if millis > LONGEST_MS {
+            return Err(wrong(format!("{millis} ms is more than a week: count from the start of the trace")));
+        }
+        let moment = Timestamp::from_nanos(millis * 1_000_000);
         if let Some(before) = at.last().filter(|before| moment < **before) {
             let before = before.as_nanos() / 1_000_000;
             return Err(wrong(format!("times must not decrease, found {millis} ms after {before} ms")));
@@ -287,6 +293,12 @@ mod tests {
             (rates, "0,inf\n", "FILE:1: expected a number of at least 0, found \"inf\""),
             (mahimahi, "5\n4\n", "FILE:2: times must not decrease, found 4 ms after 5 ms"),
             (mahimahi, "0.5\n", "FILE:1: expected milliseconds, found \"0.5\""),
+            (
+                mahimahi,
+                "604800000\n604800001\n",
+                "FILE:2: 604800001 ms is more than a week: count from the start",
+            ),
+            (rates, "1600000000000\n", "FILE:1: 1600000000000 ms is more than a week: count from the start"),
             (mahimahi, "0\n", "FILE:1: it repeats after 0 ns"),
             (mahimahi, "", "FILE:1: the trace is empty"),
         ] {
