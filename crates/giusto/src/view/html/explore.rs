@@ -365,15 +365,16 @@ fn band(record: &Value, pointer: &str, others: &[Vec<Value>]) -> Option<Value> {
     for window in 0..first.len() {
         let mut values: Vec<f64> = all.iter().filter_map(|column| column.get(window)?.as_f64()).collect();
         values.sort_unstable_by(f64::total_cmp);
-        let at = |share: f64| {
-            let index = (values.len().saturating_sub(1)) as f64 * share;
-            values.get(index.round() as usize).copied().map(|value| {
+        let last = values.len().saturating_sub(1);
+        let outside = (last as f64 * OUTSIDE).round() as usize;
+        let at = |index: usize| {
+            values.get(index).copied().map(|value| {
                 // As the line: the columns of a record have five digits, unless they count.
                 if value.fract() == 0.0 { value } else { significant(value) }
             })
         };
-        low.push(at(OUTSIDE));
-        high.push(at(1.0 - OUTSIDE));
+        low.push(at(outside));
+        high.push(at(last - outside));
     }
     (all.len() > 1).then(|| json!({ "low": low, "high": high }))
 }

@@ -31,6 +31,10 @@ fn a_band_is_the_range_of_the_seeds() {
     let others = vec![vec![run("[3.0, null, 5.0]"), run("[2.0, 7.0, 5.0]")]];
     let found = band(&record, "/runs/0/t", &others).unwrap();
     assert_eq!(found, json!({ "low": [1.0, 7.0, 5.0], "high": [3.0, 7.0, 5.0] }));
+    // As many seeds are above it as below.
+    let more = vec![(2..=6).map(|value| run(&format!("[{value}.0]"))).collect()];
+    let found = band(&json!({ "runs": [run("[1.0]")] }), "/runs/0/t", &more).unwrap();
+    assert_eq!(found, json!({ "low": [2.0], "high": [5.0] }));
     assert_eq!(band(&record, "/runs/0/none", &others), None);
     assert_eq!(band(&record, "/runs/0/t", &[Vec::new()]), None);
 }
