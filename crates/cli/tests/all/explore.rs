@@ -234,6 +234,14 @@ fn controllers_seeds_and_a_second_scenario_stand_side_by_side() {
     let four = ["A: gcc:remb", "A: scream:v2", "B: gcc:remb", "B: scream:v2"];
     assert_eq!(browser.evaluate(lines), serde_json::json!(four));
 
+    // Those of a shorter run end before the others.
+    browser.evaluate("set('duration', '5 s');");
+    settled_as(&mut browser, "record.runs?.[3].duration_s === 5");
+    let ended = "{ const slider = document.querySelector('.cursor input[type=range]'); slider.value = slider.max; \
+                 slider.dispatchEvent(new Event('input')); \
+                 [...document.querySelectorAll('.cursor tbody tr')].map((row) => row.cells[1].textContent === '–'); }";
+    assert_eq!(browser.evaluate(ended), serde_json::json!([false, false, true, true]));
+
     // On a phone the page is no wider than the screen, and everything to turn has a name.
     browser.resize(400, 900);
     browser.wait("document.documentElement.scrollWidth <= 400");

@@ -530,6 +530,18 @@ const keyStyle = (number) => {
 // How linked charts on the page show another model.
 const updaters = new Map();
 
+// The place of the value that is nearest to `x`, of sorted ones.
+const nearestOf = (sorted, x) => {
+  let [low, high] = [0, sorted.length - 1];
+  while (high - low > 1) {
+    const middle = (low + high) >> 1;
+    if (sorted[middle] <= x) low = middle; else high = middle;
+  }
+  return x - sorted[low] <= sorted[high] - x ? low : high;
+};
+// Whether a run with windows in the middle of which these times are has not ended at `x`.
+const reaches = (times, x) => x <= times.at(-1) + (times.at(-1) - (times.at(-2) ?? 0)) / 2;
+
 // Charts over one x axis, and the table of the values at the cursor. The lines of the groups' charts have their key in the table.
 const linked = (model) => {
   let lines, groups, step, models, positions;
@@ -540,10 +552,12 @@ const linked = (model) => {
   };
   read(model);
   const keyed = new Set(groups.flatMap((group) => group.charts));
-  const values = (chart) => models[chart].series.slice(0, lines.length).map(({ points }) => points?.y ?? []);
-  const peak = values(model.start_at).flatMap((y) => y.map((value, window) => [value ?? 0, window]))
+  // Each line has times of its own: runs may have windows of other lengths, and short gaps are left out.
+  const values = (chart) => models[chart].series.slice(0, lines.length).map(({ points }) => points ?? { x: [], y: [] });
+  const nearest = (x) => Math.max(nearestOf(positions, x), 0);
+  const peak = values(model.start_at).flatMap(({ x, y }) => y.map((value, window) => [value ?? 0, x[window]]))
     .reduce((high, own) => (own[0] > high[0] ? own : high), [0, 0]);
-  const start = Math.floor(peak[1] / step);
+  const start = nearest(peak[1]);
   let place = start, waiting = false, zooming = false;
   const cursor = { x: () => positions[place], range: null };
   const all = () => [...entries.values()].filter((entry) => entry.cursor === cursor);
@@ -566,14 +580,6 @@ const linked = (model) => {
     return { cells, text, label, row: make("tr", {}, make("th", { scope: "row" }, make("label", {}, box, key, label)), ...cells, text) };
   });
 
-  const nearest = (x) => {
-    let [low, high] = [0, positions.length - 1];
-    while (high - low > 1) {
-      const middle = (low + high) >> 1;
-      if (positions[middle] <= x) low = middle; else high = middle;
-    }
-    return x - positions[low] <= positions[high] - x ? low : high;
-  };
   const ago = (seconds) => `${seconds < 9.995 ? seconds.toFixed(2) : seconds.toFixed(0)} s ago`;
   const show = () => {
     const x = positions[place];
@@ -583,14 +589,14 @@ const linked = (model) => {
     group().charts.forEach((chart, column) => {
       const { title } = models[chart].y, decimals = title.endsWith("bit/s)") ? 3 : 1;
       columns[column].textContent = title;
-      values(chart).forEach((y, number) => {
-        const cell = rows[number].cells[column], value = y[place * step];
+      values(chart).forEach(({ x: times, y }, number) => {
+        const cell = rows[number].cells[column], value = reaches(times, x) ? y[nearestOf(times, x)] : null;
         cell.dataset.unit = title;
         cell.textContent = value == null ? "–" : value.toFixed(decimals);
       });
     });
     group().decisions.forEach((decisions, number) => {
-      const known = group().charts.length === 0 || models[group().charts[0]].series[number].points.y.length > place * step;
+      const known = group().charts.length === 0 || reaches(models[group().charts[0]].series[number].points.x, x);
       const past = known ? decisions.filter((own) => own.x <= x) : [];
       const now = past.at(-1), decrease = past.findLast(({ lower }) => lower), { text } = rows[number];
       text.textContent = now ? `${ago(x - now.x)}: ${now.text}` : "–";

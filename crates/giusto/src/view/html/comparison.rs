@@ -233,10 +233,11 @@ pub(super) fn same_network(a: &RunRecord, b: &RunRecord) -> bool {
 
 /// All charts, and the values at the cursor; `None` without flows.
 pub(super) fn linked(comparison: &Comparison, flows: &[&FlowRecord], record: &Value) -> Option<Linked> {
-    // A run that was ended early has fewer windows.
+    // A run that was ended early has fewer windows, one of another scenario may have others.
     let times = comparison.runs.iter().enumerate();
     let times = times.filter_map(|(number, run)| Some((number, &run.result.timeline.as_ref()?.t_s)));
-    let (longest, times) = times.max_by_key(|(_, times)| times.len())?;
+    let end = |times: &[f64]| times.last().copied().unwrap_or(0.0);
+    let (longest, times) = times.max_by(|(_, a), (_, b)| end(a).total_cmp(&end(b)))?;
     let step = comparison.runs.len().div_ceil(MAX_RUNS_IN_FULL);
     let positions: Vec<f64> = times.iter().copied().step_by(step).collect();
     let lines: Vec<String> = comparison.runs.iter().map(Run::label).collect();

@@ -141,6 +141,16 @@ fn an_interrupted_run_has_shorter_columns() {
 }
 
 #[test]
+fn the_cursor_goes_to_the_end_of_the_run_that_lasts_longest() {
+    let mut pair = pair();
+    for (longer, scale) in [(1, 2.0), (0, 4.0)] {
+        let timeline = pair.runs[longer].result.timeline.as_mut().unwrap();
+        timeline.t_s.iter_mut().for_each(|at| *at *= scale);
+        assert_eq!(linked_of(&pair).x, format!("/runs/{longer}/timeline/t_s"));
+    }
+}
+
+#[test]
 fn a_missing_column_is_an_empty_line_and_keeps_the_order() {
     let mut pair = pair();
     pair.runs[0].result.timeline.as_mut().unwrap().flows[0].media = None;
