@@ -48,6 +48,11 @@ pub(crate) struct MergeArgs {
 }
 
 pub(crate) fn run(args: &MergeArgs) -> anyhow::Result<ExitCode> {
+    if let Some(out) = &args.out
+        && args.parts.iter().any(|part| is_same(part, out) || is_same(part, &out.join("result.json")))
+    {
+        misuse!("--out {}: this is a part, whose files would be lost: give another folder", out.display());
+    }
     let (folders, files): (Vec<&PathBuf>, Vec<&PathBuf>) = args.parts.iter().partition(|path| path.is_dir());
     match (folders.first(), files.first()) {
         (Some(folder), Some(file)) => misuse!(
@@ -63,11 +68,6 @@ pub(crate) fn run(args: &MergeArgs) -> anyhow::Result<ExitCode> {
 fn sweeps(args: &MergeArgs) -> anyhow::Result<ExitCode> {
     let parts = args.parts.iter().map(|path| Ok((path.display().to_string(), Part::read(path)?)));
     let whole = parts.collect::<Result<Vec<_>, _>>().and_then(sweep::merge).map_err(UsageError::new)?;
-    if let Some(out) = &args.out
-        && args.parts.iter().any(|part| is_same(part, out))
-    {
-        misuse!("--out {}: this is a part, whose tables would be lost: give another folder", out.display());
-    }
     args.out.as_deref().map(make_folder).transpose()?;
     wrote(&swept::finish(&whole, args.out.as_deref(), args.json, args.tables)?);
     swept::note_problems(&whole, complain);

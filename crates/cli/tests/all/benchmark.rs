@@ -68,6 +68,10 @@ fn a_benchmark_is_merged_continued_and_replayed() {
     assert_eq!(merged, whole);
     let bytes = |name: &str| fs::read(folder.path(name)).unwrap();
     assert_eq!(bytes("merged/result.json"), bytes("whole/result.json"));
+    let part = bytes("a/result.json");
+    let refused = complaint(&folder, &["merge", "--out", "./a", "b/result.json", "a/result.json"]);
+    assert!(refused.contains("--out ./a: this is a part"), "{refused}");
+    assert_eq!(bytes("a/result.json"), part);
     for (file, expected) in [
         ("a/result.json", "6 of 12 runs are missing, the first is scenario"),
         ("nothing.json", "nothing.json: cannot be read (No such file"),
