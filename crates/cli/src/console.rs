@@ -54,7 +54,7 @@ pub(crate) fn stop_on_signals(stop: Arc<AtomicBool>) -> Result<(), ctrlc::Error>
 ///
 /// Where standard output cannot be written.
 pub(crate) fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
-    print_text(&giusto::json::pretty(value)?)
+    shown(writeln!(io::stdout().lock(), "{}", giusto::json::pretty(value)?)).map(drop)
 }
 
 /// Prints a result; a closed pipe is no error.
@@ -72,7 +72,12 @@ pub(crate) fn print_text(text: &str) -> anyhow::Result<()> {
 ///
 /// Where standard output cannot be written.
 pub(crate) fn print_live(text: &str) -> anyhow::Result<bool> {
-    shown(writeln!(io::stdout().lock(), "{}", text.trim_end()))
+    shown(writeln!(io::stdout().lock(), "{}", harmless(text.trim_end())))
+}
+
+/// Text without what a terminal would obey: names in files of others may hold control characters.
+fn harmless(text: &str) -> String {
+    text.replace(|letter: char| letter.is_control() && !matches!(letter, '\n' | '\t'), "")
 }
 
 /// Whether standard output is open, after `written` has gone there.
@@ -90,7 +95,7 @@ pub(crate) fn shown(written: io::Result<()>) -> anyhow::Result<bool> {
 
 /// Prints a line on standard error, which may be closed.
 pub(crate) fn complain(line: &str) {
-    let _ = writeln!(io::stderr().lock(), "{line}");
+    let _ = writeln!(io::stderr().lock(), "{}", harmless(line));
 }
 
 /// Prints the doubts about the figures that follow; with `json` they are part of the figures.
@@ -273,7 +278,7 @@ impl Progress {
         if self.bar.is_hidden() {
             complain(line);
         } else {
-            self.bar.println(line);
+            self.bar.println(harmless(line));
         }
     }
 

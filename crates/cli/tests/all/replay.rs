@@ -86,6 +86,14 @@ fn a_recorded_call_is_replayed() {
     assert!(
         rows.lines().skip(1).all(|row| row.split(',').count() == 9) && rows.contains(",recorded,decision,")
     );
+    // A log of somebody else gives no orders to the terminal.
+    let log = fs::read_to_string(folder.path("a.jsonl")).unwrap();
+    let log = log.replacen("\"name\":\"call\"", "\"name\":\"\\u001b[2Jcall\"", 1);
+    fs::write(folder.path("a.jsonl"), log).unwrap();
+    let shown = text(&folder.run(&["replay", "a.jsonl"]).stdout);
+    assert!(shown.starts_with("[2Jcall, recorded by giusto "), "{shown}");
+    assert!(!shown.contains(|letter: char| letter.is_control() && letter != '\n'), "{shown:?}");
+    assert_eq!(json(&folder.run(&["replay", "a.jsonl", "--json"]))["session"], "\u{1b}[2Jcall");
 }
 
 #[test]
