@@ -115,6 +115,8 @@ func NewEstimator(config Config) (*Estimator, error) {
 	var limits C.GiustoConfig
 	limits.size = C.sizeof_GiustoConfig
 	limits.min_bps, limits.start_bps, limits.max_bps = C.uint64_t(config.Min), C.uint64_t(config.Start), C.uint64_t(config.Max)
+	// pion's sender reports have the system's time, in the format of RFC 3550 section 4: seconds since 1900.
+	limits.ntp_at_zero = C.uint64_t(uint64(e.origin.Unix()+2_208_988_800)<<32 | uint64(e.origin.Nanosecond())<<32/1_000_000_000)
 	var text [512]C.char
 	if C.giusto_new(name, &limits, &e.controller, &text[0], C.size_t(len(text))) != C.GIUSTO_OK {
 		return nil, fmt.Errorf("giusto: %s", C.GoString(&text[0]))

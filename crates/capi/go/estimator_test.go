@@ -63,6 +63,38 @@ func TestClosedEstimatorRefuses(t *testing.T) {
 	}
 }
 
+// The RTT of a receiver report is the time since the sender report that it names: 9 s are above the limit of gcc:libwebrtc, 50 ms are not.
+func TestReceiverReportsGiveTheRTT(t *testing.T) {
+	for _, rtt := range []time.Duration{9 * time.Second, 50 * time.Millisecond} {
+		e := must(NewEstimator(Config{Controller: "gcc:libwebrtc", Start: startRate, Max: maxRate}))
+		network := interceptor.RTPWriterFunc(func(*rtp.Header, []byte, interceptor.Attributes) (int, error) { return 0, nil })
+		writer := e.AddStream(&interceptor.StreamInfo{SSRC: ssrc}, network)
+		must(writer.Write(&rtp.Header{Version: 2, SSRC: ssrc, SequenceNumber: 1}, make([]byte, 1000), nil))
+		for begin := time.Now(); e.GetStats()["inFlightBytes"] == 0; time.Sleep(time.Millisecond) {
+			if time.Since(begin) > 10*time.Second {
+				t.Fatal("the packet does not leave")
+			}
+		}
+		// 10 s have passed since the start.
+		now := time.Now().Add(10 * time.Second)
+		e.lock.Lock()
+		e.origin = e.origin.Add(-10 * time.Second)
+		e.lock.Unlock()
+		sent := now.Add(-rtt)
+		stamp := uint32(sent.Unix()+2_208_988_800)<<16 | uint32(uint64(sent.Nanosecond())*65536/1_000_000_000)
+		block := rtcp.ReceptionReport{SSRC: ssrc, LastSequenceNumber: 1, LastSenderReport: stamp}
+		if err := e.WriteRTCP([]rtcp.Packet{&rtcp.ReceiverReport{SSRC: 9, Reports: []rtcp.ReceptionReport{block}}}, nil); err != nil {
+			t.Error(err)
+		}
+		stats := e.GetStats()
+		cause := stats["decision"].(map[string]any)["cause"]
+		if isLong := rtt > time.Second; (cause == "round-trip") != isLong || (stats["targetBitrate"].(int) < startRate) != isLong {
+			t.Errorf("RTT of %v: %v", rtt, stats)
+		}
+		_ = e.Close()
+	}
+}
+
 // call is what a receiver saw of a call.
 type call struct {
 	lock   sync.Mutex
