@@ -160,9 +160,11 @@ class NetworkController final : public webrtc::NetworkControllerInterface {
   [[nodiscard]] webrtc::NetworkControlUpdate OnTransportLossReport(webrtc::TransportLossReport message) override {
     const std::uint64_t expected = message.packets_lost_delta + message.packets_received_delta;
     if (expected == 0) return {};
+    // Below 0 in 64 bits, if more packets were late or duplicated than lost.
+    const auto lost = std::max<std::int64_t>(0, static_cast<std::int64_t>(message.packets_lost_delta));
     GiustoFeedback feedback = {};
     feedback.expected_packets = expected;
-    feedback.loss_ratio = static_cast<double>(message.packets_lost_delta) / static_cast<double>(expected);
+    feedback.loss_ratio = static_cast<double>(lost) / static_cast<double>(expected);
     return Tell(message.receive_time, feedback);
   }
 

@@ -138,6 +138,15 @@ static void TakesWhatOthersReport() {
     sender.Follow(sender.controller->OnProcessInterval({report.receive_time, std::nullopt}));
   }
   CHECK(sender.media_bps < before / 2 && sender.media_bps >= 100'000);
+  // More packets were late than lost: the report is one without losses.
+  const std::int64_t low = sender.media_bps;
+  for (int time = 40; time < 50; ++time) {
+    TransportLossReport report;
+    report.receive_time = Timestamp::Micros(1'000'000 * time);
+    report.packets_lost_delta = static_cast<std::uint64_t>(-1), report.packets_received_delta = 101;
+    sender.Follow(sender.controller->OnTransportLossReport(report));
+  }
+  CHECK(sender.media_bps > low * 3 / 2 && sender.media_bps <= 640'000);
   CHECK(sender.controller->OnReceivedPacket({}).probe_cluster_configs.empty());
   CHECK(!sender.controller->OnTransportPacketsFeedback({}).target_rate);
   CHECK(!sender.controller->OnTransportLossReport({}).target_rate);
