@@ -253,8 +253,10 @@ class NetworkController final : public webrtc::NetworkControllerInterface {
           webrtc::DataRate::BitsPerSec(static_cast<std::int64_t>(target.padding_bps)),
           webrtc::TimeDelta::Micros(static_cast<std::int64_t>(requirements_.burst_ns / 1000)));
     }
-    if (target.window_bytes != GIUSTO_NEVER && target.window_bytes != target_.window_bytes) {
-      update.congestion_window = webrtc::DataSize::Bytes(static_cast<std::int64_t>(target.window_bytes));
+    if (target.window_bytes != target_.window_bytes) {
+      update.congestion_window = target.window_bytes == GIUSTO_NEVER
+                                     ? webrtc::DataSize::PlusInfinity()
+                                     : webrtc::DataSize::Bytes(static_cast<std::int64_t>(target.window_bytes));
     }
     target_ = target;
     GiustoProbe probe = {};

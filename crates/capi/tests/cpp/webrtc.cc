@@ -152,6 +152,26 @@ static void TakesWhatOthersReport() {
   CHECK(!sender.controller->OnTransportLossReport({}).target_rate);
 }
 
+// A packet that nothing reports fills the window; it is lifted for the next one, and is back afterwards.
+static void LiftsTheWindow() {
+  Sender sender = Made("scream:v2", 500'000);
+  sender.Follow(sender.controller->OnNetworkAvailability({Timestamp::Micros(0), true}));
+  CHECK(sender.window > 1200 && sender.window < INT64_MAX);
+  SentPacket packet;
+  packet.size = DataSize::Bytes(1200);
+  for (const bool sends : {true, false, true}) {
+    const std::int64_t now = packet.sequence_number * 10'000'000;
+    packet.send_time = Timestamp::Micros(now);
+    if (sends) sender.Follow(sender.controller->OnSentPacket(packet));
+    CHECK(sends == (sender.window < INT64_MAX));
+    for (std::int64_t wait = 0; wait < 10'000'000; wait += 5000) {
+      sender.Follow(sender.controller->OnProcessInterval({Timestamp::Micros(now + wait), DataSize::Bytes(1200)}));
+    }
+    CHECK(sender.window == INT64_MAX);
+    ++packet.sequence_number;
+  }
+}
+
 int main() {
   CHECK(giusto::NetworkControllerFactory::Check("tempo").empty());
   CHECK(giusto::NetworkControllerFactory::Check("gcc").find("expected one of") != std::string::npos);
@@ -164,5 +184,6 @@ int main() {
   FollowsTheBottleneck("tempo", false, 1.9);
   FollowsTheBottleneck("gcc:libwebrtc", true, 1.0);  // 8 % a second, and no probe
   TakesWhatOthersReport();
+  LiftsTheWindow();
   return 0;
 }
