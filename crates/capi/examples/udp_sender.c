@@ -31,7 +31,7 @@ static int udp_socket(struct sockaddr_in *address) {
     return fd;
 }
 
-/* The controller knows more after each call: send at its pacing rate. */
+/* The controller knows more after each call: send at its media rate. */
 static uint64_t pacing_gap(GiustoController *controller) {
     GiustoTarget target = {.size = sizeof target};
     giusto_target(controller, &target);
@@ -54,7 +54,7 @@ int main(int argc, char **argv) {
     int sender = udp_socket(&here), receiver = udp_socket(&there);
     struct datagram packet = {0}, waiting[WAITING];
     size_t first = 0, count = 0;
-    uint64_t start = now_ns(), free_at = 0, next_send = start, next_line = start + SECOND, received = 0, sent = 0;
+    uint64_t start = now_ns(), free_at = 0, next_send = start, next_line = start + SECOND, received = 0, sent = 0, settled = 0;
     giusto_on_timeout(controller, start, 0, 0);
     for (uint64_t now = start; now < start + seconds * SECOND; now = now_ns()) {
         /* Sender: a packet whose time has come, the controller's timeout, acknowledgements. */
@@ -72,9 +72,9 @@ int main(int argc, char **argv) {
         if (now >= giusto_next_timeout(controller)) giusto_on_timeout(controller, now, 0, 0);
         struct datagram acknowledgement;
         while (recv(sender, &acknowledgement, sizeof acknowledgement, 0) > 0) {
-            GiustoReport reports[4] = {{.number = acknowledgement.number, .arrival_ns = acknowledgement.arrival_ns}};
+            GiustoReport reports[WAITING] = {{.number = acknowledgement.number, .arrival_ns = acknowledgement.arrival_ns}};
             size_t known = 1; /* What is still missing three packets later is lost: RFC 9002 section 6.1.1. */
-            if (acknowledgement.number >= 3) reports[known++] = (GiustoReport){.number = acknowledgement.number - 3, .arrival_ns = GIUSTO_NEVER};
+            for (; known < WAITING && settled + 3 <= acknowledgement.number; settled++) reports[known++] = (GiustoReport){.number = settled, .arrival_ns = GIUSTO_NEVER};
             GiustoFeedback feedback = {.size = sizeof feedback, .reports = reports, .report_count = known, .report_size = sizeof *reports};
             if (giusto_on_feedback(controller, now_ns(), &feedback) < 0) return fprintf(stderr, "%s\n", giusto_error(controller)), 1;
         }
