@@ -203,8 +203,23 @@ impl GiustoBwe {
     fn flush(&self) {
         let mut state = self.lock();
         state.flow = Err(gst::FlowError::Flushing);
-        state.clear();
         self.changed.notify_all();
+    }
+
+    /// Discards what waits. Caps and others that outlast a flush come before the next buffer.
+    fn discard(&self) {
+        let mut state = self.lock();
+        let waiting = std::mem::take(&mut state.queue);
+        state.clear();
+        drop(state);
+        for item in waiting {
+            if let Item::Event(event) = item
+                && event.is_sticky()
+                && !matches!(event.type_(), gst::EventType::Segment | gst::EventType::Eos)
+            {
+                let _ = self.src.store_sticky_event(&event);
+            }
+        }
     }
 
     fn activate(&self, mode: gst::PadMode, active: bool) -> Result<(), gst::LoggableError> {
@@ -215,7 +230,9 @@ impl GiustoBwe {
             return self.start();
         }
         self.flush();
-        self.src.stop_task().map_err(|error| gst::loggable_error!(LOG, "the thread does not stop: {error}"))
+        let stopped = self.src.stop_task();
+        self.lock().clear();
+        stopped.map_err(|error| gst::loggable_error!(LOG, "the thread does not stop: {error}"))
     }
 
     fn sink_event(&self, event: gst::Event) -> bool {
@@ -228,6 +245,7 @@ impl GiustoBwe {
             }
             gst::EventView::FlushStop(_) => {
                 let forwarded = self.src.push_event(event);
+                self.discard();
                 self.start().is_ok() && forwarded
             }
             _ if event.is_serialized() => {
