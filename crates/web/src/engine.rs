@@ -26,7 +26,9 @@ pub struct Engine {
 struct Answer {
     asked: Asked,
     records: BTreeMap<Run, RunRecord>,
+    /// What is drawn: the runs of the first seed, and of each variant those of the others.
     first: Option<Comparison>,
+    others: Vec<Vec<RunRecord>>,
 }
 
 /// What is known when a question was asked.
@@ -70,7 +72,8 @@ impl Engine {
             Request::Ask(question) => {
                 let asked = self.explorer.ask(&question).map_err(|error| error.problems())?;
                 let (variants, seeds) = (asked.variants(), asked.seeds());
-                let mut answer = Answer { asked, records: BTreeMap::new(), first: None };
+                let others = vec![Vec::new(); variants];
+                let mut answer = Answer { asked, records: BTreeMap::new(), first: None, others };
                 // Of a single run the page waits for nothing but the picture.
                 let picture = if (variants, seeds) == (1, 1) {
                     let run = Run(0, 0);
@@ -126,16 +129,15 @@ impl Answer {
             }
             self.first = Some(self.asked.side_by_side(first));
         }
-        let mut others = vec![Vec::new(); variants];
         if self.records.len() == variants * usize::from(self.asked.seeds() - 1) {
             for (Run(variant, _), record) in std::mem::take(&mut self.records) {
-                if let Some(records) = others.get_mut(variant) {
+                if let Some(records) = self.others.get_mut(variant) {
                     records.push(record);
                 }
             }
         }
         let first = self.first.as_ref().ok_or_else(Vec::new)?;
-        Ok(self.asked.picture(first, &others))
+        Ok(self.asked.picture(first, &self.others))
     }
 }
 

@@ -61,6 +61,19 @@ fn pictures_are_those_of_the_command_wherever_runs_are_made() {
 }
 
 #[test]
+fn a_picture_of_all_seeds_stays_one() {
+    let mut engine = Engine::default();
+    engine.answer(r#"{"ask": {"sides": [{"scenario": "media"}], "seeds": 2}}"#).unwrap();
+    engine.answer(r#"{"run": [0, 0]}"#).unwrap();
+    assert_eq!(value(engine.answer("\"picture\""))["last"], false);
+    engine.answer(r#"{"run": [0, 1]}"#).unwrap();
+    // A worker asks for the picture of the first seeds when the others are there already, and for that of all.
+    let [one, other] = [(); 2].map(|()| value(engine.answer("\"picture\"")));
+    assert_eq!(one["last"], true);
+    assert!(one == other, "{:.300} {:.300}", one["report"], other["report"]);
+}
+
+#[test]
 fn a_file_of_the_user_finds_the_traces_beside_it() {
     let mut engine = Engine::default();
     let missing = |engine: &mut Engine| engine.answer(r#"{"ask": {"sides": [{}]}}"#).unwrap_err();
