@@ -8,7 +8,9 @@ to=${DESTDIR:-}$prefix
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' "$here/Cargo.toml" "$here/../../Cargo.toml" 2>/dev/null | head -n 1)
 mkdir -p "$to/lib/pkgconfig" "$to/include"
 if [ -e "$from/libgiusto_capi.so" ]; then
-    cp "$from/libgiusto_capi.so" "$to/lib/libgiusto.so.1"
+    # Another file than before: programs that run have that one in memory.
+    cp "$from/libgiusto_capi.so" "$to/lib/libgiusto.so.1.new"
+    mv -f "$to/lib/libgiusto.so.1.new" "$to/lib/libgiusto.so.1"
     ln -sf libgiusto.so.1 "$to/lib/libgiusto.so"
 fi
 if [ -e "$from/libgiusto_capi.a" ]; then

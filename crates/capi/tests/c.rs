@@ -8,6 +8,7 @@ use std::{
     fmt::Write as _,
     fs,
     io::Write as _,
+    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
 };
@@ -330,7 +331,12 @@ fn what_is_installed_is_found_by_pkg_config() {
     const TEST: &str = "what_is_installed_is_found_by_pkg_config";
     let Some(folder) = folder(TEST, "cc").filter(|_| has(TEST, "pkg-config")) else { return };
     let prefix = folder.path().join("prefix");
-    run(Command::new(format!("{HERE}/install.sh")).arg(&prefix).arg(built()));
+    let install = || {
+        run(Command::new(format!("{HERE}/install.sh")).arg(&prefix).arg(built()));
+        fs::metadata(prefix.join("lib/libgiusto.so.1")).unwrap().ino()
+    };
+    assert_ne!(install(), install(), "a program that runs keeps the library that it began with");
+    assert_eq!(fs::read_dir(prefix.join("lib")).unwrap().count(), 4, "two names, an archive, pkgconfig");
     let asked = |flags: &[&str]| {
         let path = prefix.join("lib/pkgconfig");
         let found = run(Command::new("pkg-config").args(flags).arg("giusto").env("PKG_CONFIG_PATH", path));
