@@ -63,8 +63,8 @@ giusto_units::defaults! {
         pub sifs: TimeDelta = TimeDelta::from_micros(16),
         /// Minimum and maximum contention window, 1 to 65535. Default: 15 and 1023.
         pub window: (u32, u32) = (15, 1023),
-        /// Transmissions of a frame after the first. Default: 7 (`dot11ShortRetryLimit`).
-        pub retries: u32 = 7,
+        /// Transmissions of a frame after the first. Default: 6, seven transmissions (`dot11ShortRetryLimit`, Annex C).
+        pub retries: u32 = 6,
         /// Most packets in a frame, 1 to 64, as a block acknowledgement covers. Default: 1, no aggregation.
         pub aggregation: u32 = 1,
         /// Durations of frames. Default: IEEE 802.11n.

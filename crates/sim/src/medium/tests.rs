@@ -190,17 +190,17 @@ fn packets_in_error_are_sent_again_and_arrive_in_order() {
     let order: Vec<u64> = cell.delivered(5).iter().map(|(_, packet)| packet.sequence).collect();
     assert!(order.is_sorted() && order.len() > 10_000, "{}", order.len());
     let counters = cell.counters();
-    // Each packet is sent 1/(1 − 0.2) times; 0.2^8 of them are given up.
+    // Each packet is sent 1/(1 − 0.2) times; 0.2^7 of them are given up.
     let times = counters.transmissions as f64 / order.len() as f64;
     assert!((1.24..1.26).contains(&times), "{times}");
     assert_eq!(cell.simulation.link(link).counters().lost_packets, counters.given_up_packets);
     assert!(cell.simulation.link(link).is_conserved());
-    // When nothing arrives, each packet is sent eight times and then lost.
+    // When nothing arrives, each packet is sent seven times, as dot11ShortRetryLimit says, and then lost.
     let mut cell = Cell::new(1, WifiConfig::default());
     let link = cell.flow("sta", "ap", Station { error: 1.0, ..station() }, 20_000_000, 1200);
     assert!(cell.run(2)[0] < 1e-9);
     let (counters, lost) = (cell.counters(), cell.simulation.link(link).counters().lost_packets);
-    assert_eq!((counters.transmissions / 8, lost), (counters.given_up_packets, counters.given_up_packets));
+    assert_eq!((counters.transmissions / 7, lost), (counters.given_up_packets, counters.given_up_packets));
     assert!(lost > 100, "{lost}");
 }
 

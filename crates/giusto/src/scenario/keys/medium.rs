@@ -20,7 +20,7 @@ keys! { ID {
 
 keys! { WIFI, wifi(to: WifiConfig) {
     "aggregation", Whole(within(1.0, 64.0)), Is("1"), "Largest number of packets in a frame (A-MPDU)" => to.aggregation;
-    "retries", Whole(ANY), Is("7"), "Retransmissions of a packet" => to.retries;
+    "retries", Whole(ANY), Is("6"), "Retransmissions of a packet" => to.retries;
     "slot", Time(ANY), Is("9 us"), "Slot time" => to.slot;
     "sifs", Time(ANY), Is("16 us"), "Short interframe space" => to.sifs;
     "contention-window", Pair(&Whole(ANY), &Whole(ANY)), Is("[15, 1023]"),
