@@ -135,6 +135,28 @@ fn what_has_no_time_has_no_rate_and_meets_no_expectation() {
 }
 
 #[test]
+fn a_target_is_one_of_the_time_in_which_its_flow_sends() {
+    let target = |from: u32, to: u32| {
+        let flow = format!(
+            r#"start = "5 s"
+            stop = "10 s"
+            start-rate = "1 Mbit/s"
+            max-rate = "1 Mbit/s"
+            [[expect]]
+            flow = "call"
+            metric = "target-rate"
+            from = "{from} s"
+            to = "{to} s"
+            min = "1 kbit/s""#
+        );
+        call("", &flow).checks[0].value
+    };
+    assert_eq!([target(0, 5), target(10, 20)], [None; 2]);
+    let [whole, own] = [target(0, 20), target(5, 10)];
+    assert!(whole == own && own > Some(0.9e6) && own < Some(1.1e6), "{whole:?} {own:?}");
+}
+
+#[test]
 fn a_flow_without_an_end_sends_nothing_at_the_end_of_the_run() {
     for times in ["", "stop = \"20 s\""] {
         let record = packets("", r#"rate = "10 Mbit/s""#, times, "");

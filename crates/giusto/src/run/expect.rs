@@ -138,9 +138,12 @@ fn windows(scenario: &Scenario, expectation: &Expectation, flows: &[&BuiltFlow])
         // The time to a rate begins where the flows do, whatever the warm-up.
         from = from.or(flows.iter().map(|flow| flow.start).max());
     }
+    // A controller has no target before its flow starts, nor after it stops.
+    let lives = expectation.metric.is("target-rate");
     let own = |flow: &&BuiltFlow| {
         let whole = window_of_flow(scenario, flow);
-        from.unwrap_or(whole.start)..expectation.to.unwrap_or(whole.end)
+        let (start, end) = (from.unwrap_or(whole.start), expectation.to.unwrap_or(whole.end));
+        if lives { start.max(flow.start)..end.min(flow.stop) } else { start..end }
     };
     let start = flows.iter().map(|flow| own(flow).start).max();
     let end = flows.iter().map(|flow| own(flow).end).min();
