@@ -10,9 +10,6 @@ use giusto_units::{DataRate, TimeDelta, Timestamp};
 
 use super::measures::CallMeasures;
 
-/// Bytes of an RTP header without extensions (RFC 3550 §5.1).
-const RTP_HEADER: usize = 12;
-
 /// A call that begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CallPlan {
@@ -220,6 +217,40 @@ fn micros(delay: TimeDelta) -> u32 {
 /// RTP payload bytes of a packet of the video; 0 for others.
 fn video_bytes(body: &Body, ssrc: u32) -> u64 {
     let Body::Datagram { head, payload } = body else { return 0 };
-    let is_video = head.get(8..RTP_HEADER).is_some_and(|field| field == ssrc.to_be_bytes());
-    if is_video { (head.len() - RTP_HEADER) as u64 + payload.size().as_bytes() } else { 0 }
+    let is_video = head.get(8..12).is_some_and(|field| field == ssrc.to_be_bytes());
+    let header = header_bytes(head).filter(|_| is_video);
+    header.map_or(0, |header| head.len().saturating_sub(header) as u64 + payload.size().as_bytes())
+}
+
+/// Length of an RTP header with its extension (RFC 3550 §5.1, §5.3.1).
+fn header_bytes(head: &[u8]) -> Option<usize> {
+    let first = head.first()?;
+    let fixed = 12 + 4 * usize::from(first & 0x0f);
+    if first & 0x10 == 0 {
+        return Some(fixed);
+    }
+    let &[high, low] = head.get(fixed + 2..fixed + 4)? else { return None };
+    Some(fixed + 4 + 4 * usize::from(u16::from_be_bytes([high, low])))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn video_is_counted_without_header_extensions() {
+        let ssrc = 2_u32.to_be_bytes();
+        let plain = [&[0x80, 96, 0, 1, 0, 0, 0, 0][..], &ssrc].concat();
+        // An extension of one word, as that of transport-wide feedback.
+        let extended =
+            [&[0x90, 96, 0, 1, 0, 0, 0, 0][..], &ssrc, &[0xbe, 0xde, 0, 1, 0x31, 0, 7, 0]].concat();
+        for header in [plain, extended] {
+            // In two parts, and the whole datagram as the head.
+            let whole = [&header[..], &[0; 1000]].concat();
+            for (head, payload) in [(header, vec![0; 1000]), (whole, Vec::new())] {
+                let body = Body::Datagram { head: head.into(), payload: payload.into() };
+                assert_eq!((video_bytes(&body, 2), video_bytes(&body, 3)), (1000, 0));
+            }
+        }
+    }
 }
