@@ -7,7 +7,7 @@ use giusto_sim::{
     random::{self, Random},
     traffic::{Agent, tcp},
 };
-use giusto_units::{TimeDelta, Timestamp};
+use giusto_units::{DataSize, TimeDelta, Timestamp};
 use rand::RngExt;
 
 use super::{COVERAGE_DB, City, FILE_LINGERS, Kind, LINGERS, Resident, Wake};
@@ -92,10 +92,8 @@ impl City<'_> {
         let number = self.counters.files as u32;
         self.counters.files += 1;
         let flows = (FlowId(4 * number + 2), FlowId(4 * number + 3));
-        let application = tcp::Application::Bytes(size.as_bytes());
-        let (sender, receiver) =
-            (tcp::Sender::new(flows.0, settings.clone(), application), tcp::Receiver::new(flows.1, settings));
-        match (sender, receiver) {
+        let sender = file_sender(self.config.seed, number, size, settings.clone());
+        match (sender, tcp::Receiver::new(flows.1, settings)) {
             (Ok(sender), Ok(receiver)) => {
                 let agents: (Box<dyn Agent>, Box<dyn Agent>) =
                     (Box::new(sender.starting_at(now)), Box::new(receiver));
@@ -210,7 +208,66 @@ impl City<'_> {
     }
 }
 
+/// Sends the file of this number, with random numbers of its own.
+fn file_sender(
+    seed: u64,
+    number: u32,
+    size: DataSize,
+    settings: tcp::Settings,
+) -> Result<tcp::Sender, tcp::SettingsError> {
+    let control = settings.algorithm.build(random::stream(seed, &format!("lte: file {number} control")));
+    let application = tcp::Application::Bytes(size.as_bytes());
+    tcp::Sender::with_control(FlowId(4 * number + 2), settings, application, control)
+}
+
 /// A draw from the exponential distribution of mean 1.
 fn exponential(random: &mut Random) -> f64 {
     -libm::log(1.0 - random.random::<f64>())
+}
+
+#[cfg(test)]
+mod tests {
+    use giusto_sim::{
+        link::{
+            LinkConfig,
+            queue::{DropTail, Limit},
+            rate::RateProfile,
+        },
+        simulation::Simulation,
+        trace::Event,
+    };
+    use giusto_units::DataRate;
+
+    use super::*;
+
+    /// When the packets of the first file, endless and over BBR, are sent in 30 s at 5 Mbit/s.
+    fn sent(seed: u64) -> Vec<Timestamp> {
+        let mut simulation = Simulation::new(seed);
+        let (cell, user) = (simulation.node("cell"), simulation.node("user"));
+        let rate = RateProfile::Fixed(DataRate::from_bps(5_000_000));
+        let config = LinkConfig { rate, delay: TimeDelta::from_millis(20).into(), ..LinkConfig::default() };
+        for ends in [(cell, user), (user, cell)] {
+            simulation.add_link("link", ends, &config, Box::new(DropTail::new(Limit::Packets(100)))).unwrap();
+        }
+        let flows = [(cell, user), (user, cell)].repeat(2);
+        let flows: Vec<FlowId> =
+            flows.iter().map(|(from, to)| simulation.add_flow(*from, *to).unwrap()).collect();
+        let settings = tcp::Settings { algorithm: tcp::Algorithm::Bbr, ..tcp::Settings::default() };
+        let sender = file_sender(seed, 0, DataSize::from_bytes(1 << 40), settings.clone()).unwrap();
+        let sender = simulation.add_agent(Box::new(sender));
+        let receiver = simulation.add_agent(Box::new(tcp::Receiver::new(flows[3], settings).unwrap()));
+        simulation.deliver(flows[2], receiver);
+        simulation.deliver(flows[3], sender);
+        let mut events: Vec<(Timestamp, Event)> = Vec::new();
+        simulation.run_until(Timestamp::from_nanos(30_000_000_000), &mut events);
+        let of_file = |event: &Event| matches!(event, Event::Sent { packet } if packet.flow == flows[2]);
+        events.into_iter().filter(|(_, event)| of_file(event)).map(|(at, _)| at).collect()
+    }
+
+    #[test]
+    fn a_file_draws_by_the_seed() {
+        let [one, two] = [sent(1), sent(2)];
+        assert!([&one, &two].iter().all(|sent| (11_000..=12_600).contains(&sent.len())));
+        assert!(one == sent(1) && one != two);
+    }
 }
