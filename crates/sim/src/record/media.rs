@@ -27,13 +27,15 @@ pub(super) struct MediaSeries {
     omitted: u64,
     target: Option<DataRate>,
     since: Timestamp,
+    /// When the flow stops: from then on it has no target.
+    stop: Timestamp,
     /// The window that contains `since`.
     current: usize,
 }
 
 impl MediaSeries {
-    pub(super) fn new(windows: usize, max_decisions: usize) -> Self {
-        Self { windows: vec![MediaWindow::default(); windows], max_decisions, ..Self::default() }
+    pub(super) fn new(windows: usize, max_decisions: usize, stop: Timestamp) -> Self {
+        Self { windows: vec![MediaWindow::default(); windows], max_decisions, stop, ..Self::default() }
     }
 
     /// Adds a complete frame of this delay and size in window `place`.
@@ -74,7 +76,7 @@ impl MediaSeries {
     }
 
     fn add(&mut self, until: Timestamp) {
-        let seconds = until.saturating_since(self.since).as_seconds().max(0.0);
+        let seconds = until.min(self.stop).saturating_since(self.since).as_seconds().max(0.0);
         if let (Some(target), Some(window)) = (self.target, self.windows.get_mut(self.current)) {
             window.target_bps_seconds += target.as_bps() as f64 * seconds;
             window.target_seconds += seconds;
@@ -173,7 +175,7 @@ mod tests {
 
     #[test]
     fn many_decisions_take_bounded_memory() {
-        let mut series = MediaSeries::new(1, 20_000);
+        let mut series = MediaSeries::new(1, 20_000, Timestamp::MAX);
         for at in 0..100_000 {
             let to = if at % 1000 == 0 { 500_000 } else { 1_000_001 };
             series.decide(Timestamp::from_nanos(at), 0, 1_000_000, &decision(at, 1_000_000, to));

@@ -47,6 +47,8 @@ pub(super) struct TimelineRecorder {
 struct FlowSeries {
     id: String,
     members: u32,
+    /// When the flow stops, or the first of the group.
+    stop: Timestamp,
     windows: Vec<FlowWindow>,
     gauges: Vec<GaugeSeries>,
     media: Option<Box<MediaSeries>>,
@@ -119,6 +121,7 @@ impl TimelineRecorder {
                 timeline.flows.push(FlowSeries {
                     id: if is_grouped { flow.about.group.clone() } else { flow.about.id.clone() },
                     members: 0,
+                    stop: flow.window.end,
                     windows: vec![FlowWindow::default(); windows],
                     gauges: Vec::new(),
                     media: None,
@@ -316,7 +319,7 @@ impl TimelineRecorder {
         }
         let (windows, max, place) = (self.windows, self.max_decisions, (self.current, self.width_ns));
         let Some(series) = self.single(note.flow()) else { return };
-        let media = series.media.get_or_insert_with(|| Box::new(MediaSeries::new(windows, max)));
+        let media = series.media.get_or_insert_with(|| Box::new(MediaSeries::new(windows, max, series.stop)));
         match note {
             Note::Decided { decision, .. } => media.decide(now, place.0, place.1, decision),
             Note::Frame { ssrc, delay, size, .. } => media.frame(place.0, *ssrc, *delay, *size),

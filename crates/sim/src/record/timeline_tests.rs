@@ -145,6 +145,23 @@ fn a_target_is_weighted_by_time_and_frames_by_their_maximum() {
 }
 
 #[test]
+fn a_flow_that_has_stopped_has_no_target() {
+    let end = ms(40);
+    let mut plan = plan(end, RateProfile::Unlimited);
+    plan.flows[0].window.end = ms(15);
+    let mut recorder = TimelineRecorder::new(&plan, plan.timeline.unwrap());
+    // Feedback of what was sent before comes later.
+    for (at, bps) in [(0, 1000), (25, 2000)] {
+        let decision = Decision::new(ms(at), DataRate::from_bps(bps), Cause::Start);
+        recorder.on_note(ms(at), &Note::Decided { flow: FLOW, decision });
+    }
+    let timeline = recorder.finish(&plan, end);
+    let media = timeline.flows[0].media.as_ref().unwrap();
+    assert_eq!(media.target_rate_bps, [Some(1000.0), Some(1000.0), None, None]);
+    assert_eq!(media.decisions.len(), 2);
+}
+
+#[test]
 fn a_long_run_takes_no_more_memory_than_a_short_one() {
     let windows = |seconds: u64, width: Option<TimeDelta>| {
         let plan = plan(Timestamp::from_nanos(seconds * 1_000_000_000), RateProfile::Unlimited);
