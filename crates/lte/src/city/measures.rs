@@ -23,7 +23,7 @@ pub struct CallMeasures {
     pub sent_video_bytes: u64,
     /// Bytes of video that were received.
     pub received_video_bytes: u64,
-    /// Frames that arrived complete.
+    /// Video frames that were encoded.
     pub frames: u64,
     /// Frames that were not encoded because the sender's queue was too old.
     pub skipped_frames: u64,

@@ -187,9 +187,13 @@ impl Activity {
                 let captured =
                     Timestamp::from_nanos(now.as_nanos().saturating_sub(delay.as_nanos().unsigned_abs()));
                 if contains(window, captured) {
-                    measures.frames += 1;
                     measures.frame_delays_us.push(micros(delay));
                 }
+            }
+            (Self::Call { video_ssrc, measures, .. }, &Note::Queued { ssrc, captured, .. })
+                if ssrc == *video_ssrc && contains(window, captured) =>
+            {
+                measures.frames += 1;
             }
             (Self::Call { video_ssrc, measures, .. }, &Note::Skipped { ssrc, .. })
                 if ssrc == *video_ssrc && contains(window, now) =>
@@ -235,7 +239,45 @@ fn header_bytes(head: &[u8]) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
+    use giusto_units::DataSize;
+
     use super::*;
+    use crate::city::measures::CityFigures;
+
+    #[test]
+    fn skipped_frames_are_a_share_of_all_that_were_due() {
+        let at = |second: u64| Timestamp::from_nanos(second * 1_000_000_000);
+        let (window, flow) = ((at(30), at(60)), FlowId(0));
+        let mut activity = Activity::Call {
+            number: 0,
+            media: flow,
+            video_ssrc: 2,
+            time: window,
+            target: DataRate::ZERO,
+            totals: CallTotals::default(),
+            measures: Box::new(CallMeasures::new(window, window)),
+        };
+        let queued = |ssrc, second| Note::Queued { flow, ssrc, captured: at(second) };
+        let (delay, size) = (Some(TimeDelta::from_seconds(1)), DataSize::from_bytes(1000));
+        // Three are encoded, of which one arrives, and one is skipped.
+        let notes = [
+            queued(2, 30),
+            queued(2, 31),
+            queued(2, 32),
+            Note::Skipped { flow, ssrc: 2 },
+            Note::Frame { flow, ssrc: 2, at: at(32), delay, size, repaired: false, late: false },
+            // Of another time, and of another stream.
+            queued(2, 29),
+            queued(2, 60),
+            queued(3, 31),
+        ];
+        for note in notes {
+            assert!(!activity.on_note(at(32), window, &note));
+        }
+        let Activity::Call { measures, .. } = activity else { panic!("a call") };
+        assert_eq!((measures.frames, measures.frame_delays_us.len()), (3, 1));
+        assert!((CityFigures::of([&*measures]).skipped_ratio - 0.25).abs() < 1e-12);
+    }
 
     #[test]
     fn video_is_counted_without_header_extensions() {
