@@ -179,13 +179,13 @@ impl Activity {
             (Self::Call { target, .. }, Note::Decided { decision, .. }) => *target = decision.to,
             (
                 Self::Call { video_ssrc, measures, totals, .. },
-                &Note::Frame { ssrc, delay: Some(delay), .. },
+                &Note::Frame { ssrc, at, delay: Some(delay), .. },
             ) if ssrc == *video_ssrc => {
                 totals.frames += 1;
                 totals.frame_delay += delay;
                 // It was captured within the evaluation.
                 let captured =
-                    Timestamp::from_nanos(now.as_nanos().saturating_sub(delay.as_nanos().unsigned_abs()));
+                    Timestamp::from_nanos(at.as_nanos().saturating_sub(delay.as_nanos().unsigned_abs()));
                 if contains(window, captured) {
                     measures.frame_delays_us.push(micros(delay));
                 }
@@ -259,13 +259,12 @@ mod tests {
         };
         let queued = |ssrc, second| Note::Queued { flow, ssrc, captured: at(second) };
         let (delay, size) = (Some(TimeDelta::from_seconds(1)), DataSize::from_bytes(1000));
-        // Three are encoded, of which one arrives, and one is skipped.
+        // Three are encoded and one is skipped.
         let notes = [
             queued(2, 30),
             queued(2, 31),
             queued(2, 32),
             Note::Skipped { flow, ssrc: 2 },
-            Note::Frame { flow, ssrc: 2, at: at(32), delay, size, repaired: false, late: false },
             // Of another time, and of another stream.
             queued(2, 29),
             queued(2, 60),
@@ -274,6 +273,9 @@ mod tests {
         for note in notes {
             assert!(!activity.on_note(at(32), window, &note));
         }
+        // It was complete before that was known.
+        let frame = Note::Frame { flow, ssrc: 2, at: at(60), delay, size, repaired: false, late: false };
+        assert!(!activity.on_note(at(61), window, &frame));
         let Activity::Call { measures, .. } = activity else { panic!("a call") };
         assert_eq!((measures.frames, measures.frame_delays_us.len()), (3, 1));
         assert!((CityFigures::of([&*measures]).skipped_ratio - 0.25).abs() < 1e-12);
