@@ -26,7 +26,7 @@ pub(crate) struct PathArgs {
     flow_label: Option<u32>,
 
     /// Priority of every datagram in this machine's queues; a VLAN interface maps it to the PCP of 802.1Q (ip link set … type vlan
-    /// egress-qos-map 5:5). 7 and above need privilege [default: by --dscp]
+    /// egress-qos-map 5:5). 7 and above need privilege [default: by DSCP]
     #[arg(long, value_name = "0..15", value_parser = whole::<u8>(0, 15))]
     priority: Option<u8>,
 
