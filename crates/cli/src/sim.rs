@@ -21,7 +21,7 @@ use crate::{
     usage::{UsageError, misuse},
 };
 use giusto::{
-    capture::{ChromeTrace, Outputs},
+    capture::{ChromeTrace, OutputError, Outputs},
     city::CityRun,
     explore,
     record::{RunRecord, TimelineOptions},
@@ -400,13 +400,20 @@ fn outputs(args: &SimArgs, scenario: &Scenario) -> Result<Outputs, UsageError> {
     let mut outputs = Outputs::new();
     if let Some(path) = &args.session_log {
         let with = outputs.with_session_log(path, scenario, args.flow.as_deref());
-        outputs = with.map_err(|error| UsageError::of_file("--session-log", error))?;
+        outputs = with.map_err(|error| unusable("--session-log", error))?;
     }
     if let Some(path) = &args.pcap {
         let with = outputs.with_capture(path, scenario);
-        outputs = with.map_err(|error| UsageError::of_file("--pcap", error))?;
+        outputs = with.map_err(|error| unusable("--pcap", error))?;
     }
     Ok(outputs)
+}
+
+fn unusable(flag: &str, error: OutputError) -> UsageError {
+    match error {
+        OutputError::Write(error) => UsageError::of_file(flag, error),
+        error => UsageError::new(format!("{flag}: {error}")),
+    }
 }
 
 /// Writes all files, or none; returns their paths.

@@ -101,7 +101,12 @@ fn wrong_usage_is_one_line_with_the_fix() {
     let two = CALL.replace("kind = \"media\"", "kind = \"media\"\ncount = 2");
     for (file, args, words) in [
         (CALL, "sim s.toml s.toml --pcap a.pcapng", "--pcap: the file is of one scenario: give one FILE"),
-        (&two, "sim s.toml --session-log a.jsonl", "choose one with --flow: call-1, call-2"),
+        (
+            &two,
+            "sim s.toml --session-log a.jsonl",
+            "--session-log: the scenario has 2 media flows: choose one with --flow: call-1, call-2",
+        ),
+        (CALL, "sim first --pcap a.pcapng", "--pcap: this scenario has no flow of kind media"),
         (CALL, "sim s.toml --session-log a.jsonl --flow cal", "known are call"),
         (
             CALL,
