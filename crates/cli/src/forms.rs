@@ -208,6 +208,16 @@ mod tests {
     }
 
     #[test]
+    fn only_a_server_of_tcp_has_no_intervals() {
+        for form in FORMS.iter().filter(|form| form.command == "recv") {
+            let command = with_flags(Cli::command(), Some(form));
+            let mut flags = command.find_subcommand("recv").unwrap().get_arguments();
+            let interval = flags.find(|flag| flag.get_id() == "interval").unwrap();
+            assert_eq!(interval.is_hide_set(), form.name == "--accept tcp", "{}", form.name);
+        }
+    }
+
+    #[test]
     fn the_flags_of_each_form_are_consistent_and_in_groups() {
         for form in &FORMS {
             let command = with_flags(Cli::command(), Some(form));

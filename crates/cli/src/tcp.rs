@@ -165,7 +165,7 @@ fn served_line(served: &TcpServed) -> String {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
+#[command(mut_arg("interval", |flag| flag.hide(true)), after_help = "Examples:
   giusto recv --accept tcp                    the far end of `giusto send --protocol tcp`
   giusto recv 0.0.0.0:5005 --accept tcp --allow 192.0.2.0/24")]
 pub(crate) struct TcpServerArgs {
