@@ -111,7 +111,7 @@ enum Command {
     /// Find the constants with which a controller does best, and say whether they are better than chance
     #[command(after_help = "Examples:
   giusto tune nada --constants kappa,tau --out tuned
-tune is part of the Python package, which has a command giusto of its own: pip install 'giusto[tune]'")]
+tune is part of the Python package, which has a command giusto of its own: pip install '.[tune]' in a clone")]
     Tune {
         /// What the command of the Python package takes
         #[arg(value_name = "ARGUMENT", trailing_var_arg = true, allow_hyphen_values = true)]
@@ -120,7 +120,7 @@ tune is part of the Python package, which has a command giusto of its own: pip i
     /// Make the figures and the table of a publication, and all that it takes to make them again
     #[command(after_help = "Examples:
   giusto paper media-step --seeds 1..10 --out paper
-paper is part of the Python package, which has a command giusto of its own: pip install 'giusto[plot]'")]
+paper is part of the Python package, which has a command giusto of its own: pip install '.[plot]' in a clone")]
     Paper {
         /// What the command of the Python package takes
         #[arg(value_name = "ARGUMENT", trailing_var_arg = true, allow_hyphen_values = true)]
@@ -237,11 +237,11 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Sweep(args) => sweep::run(&args, &stop),
         Command::Benchmark(args) => benchmark::run(&args, &stop),
         Command::Tune { .. } => Err(UsageError::new(
-            "tune is part of the Python package: pip install 'giusto[tune]', whose command giusto has it",
+            "tune is part of the Python package, whose command giusto has it: pip install '.[tune]' in a clone",
         )
         .into()),
         Command::Paper { .. } => Err(UsageError::new(
-            "paper is part of the Python package: pip install 'giusto[plot]', whose command giusto has it",
+            "paper is part of the Python package, whose command giusto has it: pip install '.[plot]' in a clone",
         )
         .into()),
         Command::Merge(args) => merge::run(&args),
