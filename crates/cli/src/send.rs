@@ -68,8 +68,9 @@ pub(crate) struct SendArgs {
           conflicts_with_all = ["payload", "profile"])]
     size: DataSize,
 
-    /// Varying payload sizes: uniform:200-1200, normal:800,200, exp:600, choice:200*3,1200*1, or trace:FILE with one
-    /// size a line, or one `time_s,size_bytes` a line; such a trace also sets the departure times unless --rate is given
+    /// Varying payload sizes: uniform:200-1200, normal:800,200, exp:600, lognormal:600,300, pareto:100,1.5, choice:200*3,1200*1, or
+    /// trace:FILE with one size a line, or one `time_s,size_bytes` a line; such a trace also sets the departure times unless --rate
+    /// is given
     #[arg(long, value_name = "SPEC", conflicts_with = "profile")]
     payload: Option<String>,
 
