@@ -279,15 +279,17 @@ impl Explorer {
         if !(1..=2).contains(&question.sides.len()) {
             return wrong(format!("sides: {}: ask about one scenario or two", question.sides.len()));
         }
-        if question.controllers.len() > MAX_CONTROLLERS {
-            let found = question.controllers.len();
-            return wrong(format!("controllers: {found}: choose at most {MAX_CONTROLLERS}"));
-        }
         let controllers = match question.controllers.as_slice() {
             [] => None,
             names => {
                 let known: Result<Controllers, String> = names.join(",").parse();
-                Some(known.map_err(|error| ExploreError::Question(format!("controllers: {error}")))?)
+                let known = known.map_err(|error| ExploreError::Question(format!("controllers: {error}")))?;
+                // `all` is one name of many.
+                let found = known.0.len();
+                if found > MAX_CONTROLLERS {
+                    return wrong(format!("controllers: {found}: choose at most {MAX_CONTROLLERS}"));
+                }
+                Some(known)
             }
         };
         let (mut variants, mut notes) = (Vec::new(), Vec::new());

@@ -146,6 +146,10 @@ fn what_cannot_be_answered_names_the_fix() {
         let file = explorer().save(&side).unwrap_err().to_string();
         assert_eq!(file, format!("{path}: a file cannot be named here: name it in the scenario file"));
     }
+    let asked = |controllers: &str| format!(r#"{{"sides": [{{}}], "controllers": [{controllers}]}}"#);
+    assert_eq!(problem(&asked(r#""all""#)), "controllers: 18: choose at most 8");
+    let eight = r#""fixed", "bbr", "copa", "nada", "nada:ns3", "tempo", "scream:v2", "scream:d00""#;
+    assert!(explorer().ask(&question(&asked(eight))).is_ok());
     let file = problem(r#"{"sides": [{}], "controllers": ["/etc/own.toml"]}"#);
     assert!(file.contains("unknown controller \"/etc/own.toml\""), "{file}");
     let unknown = problem(r#"{"sides": [{"scenario": "nowhere"}]}"#);
