@@ -68,7 +68,7 @@ struct Cli {
 }
 
 const EXIT_STATUS: &str = "Units: rates such as 64k, 3M or \"2.5 Gbit/s\", times such as 20ms or \"10 s\", sizes such as 1200 or \"1.2 kB\".
-A number without a unit is in bit/s, seconds or bytes; scenario files need the unit of a time.
+A number without a unit is in bit/s, seconds or bytes; scenario files and --set need units.
 
 Exit status:
     0  success, also of a run that Ctrl-C or a closed pipe ended early

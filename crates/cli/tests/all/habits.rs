@@ -233,7 +233,12 @@ fn metrics_are_served_and_harm_no_stream() {
 #[test]
 fn the_rule_for_bare_numbers_is_in_the_help() {
     let help = text(&run(&["--help"]).stdout);
-    assert!(help.contains("A number without a unit is in bit/s, seconds or bytes"), "{help}");
+    let rule = "A number without a unit is in bit/s, seconds or bytes; scenario files and --set need units.";
+    assert!(help.contains(rule), "{help}");
+    for (setting, quantity) in [("wire.rate=9", "rate"), ("duration=9", "time"), ("voice.size=9", "size")] {
+        let refused = text(&run(&["sim", "first", "--set", setting]).stderr);
+        assert!(refused.contains(&format!("expected a {quantity} with its unit")), "{refused}");
+    }
     for command in ["send", "recv", "cbr"] {
         let help = text(&run(&[command, "--help"]).stdout);
         assert!(help.contains("-J, --json") && help.contains("-t, --duration"), "{help}");
