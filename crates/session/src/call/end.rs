@@ -149,6 +149,8 @@ pub(super) struct End<M> {
     pub(super) armed: Option<Timestamp>,
     pub(super) is_touched: bool,
     pub(super) moves: u32,
+    /// When the far end said that this end has moved, until it answers a Ping that was sent since.
+    moved_at: Option<Timestamp>,
     /// Where the far end may be now, by its name.
     pub(super) tried: Option<SocketAddr>,
     /// Listener: the answer, and the cookie of the offer.
@@ -197,6 +199,7 @@ impl<M: CallMedia> End<M> {
             armed: None,
             is_touched: false,
             moves: 0,
+            moved_at: None,
             tried: None,
             answer: None,
             cookie: None,
@@ -510,6 +513,7 @@ impl<M: CallMedia> End<M> {
                 if self.pings.contains(&ping_sent_ns) =>
             {
                 self.pings.retain(|sent| *sent != ping_sent_ns);
+                self.moved_at = self.moved_at.filter(|at| ping_sent_ns < at.as_nanos());
                 let rtt = now.saturating_since(Timestamp::from_nanos(ping_sent_ns))
                     - TimeDelta::from_nanos(
                         sent_ns.saturating_sub(received_ns).try_into().unwrap_or(i64::MAX),
@@ -526,7 +530,11 @@ impl<M: CallMedia> End<M> {
                 });
                 self.on_clock(now);
             }
-            Message::Moved { .. } => self.on_moved(now),
+            // The Pings that were sent before lead to a proof each, and each proof is answered.
+            Message::Moved { .. } if self.moved_at.is_none() => {
+                self.moved_at = Some(now);
+                self.on_moved(now);
+            }
             Message::Finish { ref figures, .. } => {
                 if matches!(self.stage, Stage::Waiting) {
                     return;

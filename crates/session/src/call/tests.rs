@@ -472,6 +472,22 @@ fn a_new_address_is_proven_before_anything_is_sent_to_it() {
 }
 
 #[test]
+fn a_change_of_the_address_counts_once_where_several_pings_are_under_way() {
+    let mut network = Network::new([None, None], offer(Some(12_000)));
+    // A Ping each 500 ms, and each takes 400 ms.
+    network.fate = Box::new(|_, _, _, _| vec![MILLI * 400]);
+    for (moves, host, end) in [(0, 1, 3000), (1, 7, 6000), (2, 8, 9000)] {
+        network.from = address(host);
+        network.run(at(end));
+        assert_eq!(network.caller.moves(network.call), Some(moves));
+        assert_eq!(network.caller.media(network.call).unwrap().routes, moves);
+        assert_eq!(network.listener.moves(network.served[0]), Some(moves));
+    }
+    network.run(at(15_000));
+    assert_eq!(network.both_ended(), [Some(&Ok(())); 2]);
+}
+
+#[test]
 fn a_listener_that_moves_is_found_by_a_caller_behind_a_nat() {
     // The NAT gives what goes to the new address the same address as before, or another one.
     for (mapped, keys) in [(1, None), (7, None), (7, Some(ring("11")))] {
