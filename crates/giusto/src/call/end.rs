@@ -247,6 +247,9 @@ impl LocalEnd {
             signal.set(self.clock, now);
         }
         self.first_began.get_or_insert(now);
+        if self.open.is_empty() {
+            (self.live_from, self.next_live) = (now, Some(now + self.settings.interval));
+        }
         let (former, roam) = (Vec::new(), Roam::with_resolver(self.settings.resolver.clone()));
         self.open.insert(id, OpenCall { config, number: self.begun, dropped_before, peer, former, roam });
         self.begun += 1;
@@ -344,12 +347,10 @@ impl LocalEnd {
 
     /// The live figures, if they are due.
     pub(super) fn live(&mut self, now: Timestamp, calls: &Calls<CallSide>) -> Option<Live> {
-        let due = *self.next_live.get_or_insert(self.first_began? + self.settings.interval);
-        if now < due || self.open.is_empty() {
-            return None;
-        }
-        let seconds = (now - self.live_from.max(self.first_began?)).as_seconds();
-        self.next_live = Some(due.max(now - self.settings.interval) + self.settings.interval);
+        let due = self.next_live.filter(|due| *due <= now && !self.open.is_empty())?;
+        let seconds = (now - self.live_from).as_seconds();
+        let next = due + self.settings.interval;
+        self.next_live = Some(if next > now { next } else { now + self.settings.interval });
         self.live_from = now;
         let mut live = Live {
             at: now - self.first_began?,

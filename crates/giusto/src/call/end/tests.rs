@@ -276,3 +276,20 @@ fn each_address_of_a_far_end_has_its_packets() {
     assert_eq!(first.sent_packets + second.sent_packets, run.flows[0].sent_packets);
     assert!((0.9..1.1).contains(&first.until_s) && second.until_s > 1.9, "{:?}", call.paths);
 }
+
+#[test]
+fn live_figures_after_an_idle_or_busy_time_are_of_whole_intervals() {
+    let mut pair = Pair::new(plan("gcc:libwebrtc"), CallSettings::default());
+    pair.steps(0..1000);
+    let due = |pair: &mut Pair, times: [u64; 5]| {
+        times.map(|millis| pair.local.live(at(millis), &pair.ends[0]).is_some())
+    };
+    assert_eq!(due(&mut pair, [999, 1000, 1001, 1999, 2000]), [false, true, false, false, true]);
+    // The call ends, and another begins.
+    pair.local.open.clear();
+    let config = side(pair.plan.clone(), true);
+    pair.local.on_begun(at(9000), pair.id, (config, address(1)), 0);
+    assert_eq!(due(&mut pair, [9000, 9001, 9999, 10_000, 10_001]), [false, false, false, true, false]);
+    // The thread waits for some seconds.
+    assert_eq!(due(&mut pair, [15_000, 15_001, 15_999, 16_000, 16_001]), [true, false, false, true, false]);
+}
