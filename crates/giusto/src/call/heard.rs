@@ -11,7 +11,7 @@ use giusto_session::media::FrameArrival;
 use giusto_units::{TimeDelta, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use super::voice::CLOCK;
+use super::{anchor::Anchor, voice::CLOCK};
 
 /// Speech that an end received.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -44,8 +44,8 @@ pub struct HeardVoice {
 #[derive(Debug)]
 pub(super) struct VoiceMeter {
     playout: Playout,
-    /// Sequence number and RTP timestamp of the first packet to arrive.
-    first: Option<(u64, u32)>,
+    /// The sequence number of the first packet to arrive, and the media clock, which begins with it.
+    first: Option<(u64, Anchor)>,
     /// One more than the highest sequence number.
     end: u64,
     /// Where that packet ends in media time, and whether it has several frames.
@@ -73,11 +73,11 @@ impl Default for VoiceMeter {
 impl VoiceMeter {
     /// A packet has arrived; `correction` is that of its delay for the clocks of the two ends.
     pub(super) fn on_packet(&mut self, packet: &FrameArrival, correction: Option<TimeDelta>) {
-        let (sequence, rtp_timestamp) = *self.first.get_or_insert((packet.sequence, packet.rtp_timestamp));
+        let begin = Anchor { rtp_timestamp: packet.rtp_timestamp, captured: TimeDelta::ZERO };
+        let (sequence, clock) = self.first.get_or_insert((packet.sequence, begin));
         // What was sent before the first to arrive is not heard, and is not counted.
-        let Some(index) = packet.sequence.checked_sub(sequence) else { return };
-        let ticks = i64::from(packet.rtp_timestamp.wrapping_sub(rtp_timestamp) as i32);
-        let media_time = TimeDelta::from_nanos(ticks * 1_000_000_000 / i64::from(CLOCK));
+        let Some(index) = packet.sequence.checked_sub(*sequence) else { return };
+        let media_time = clock.captured(packet.rtp_timestamp, CLOCK);
         if let Some(place) = self.rebuilt.iter().position(|(lost, _)| *lost == index)
             && let Some((_, in_time)) = self.rebuilt.remove(place)
         {
@@ -252,6 +252,20 @@ mod tests {
         assert!(with.loss_ratio.abs() < 1e-9 && (without.loss_ratio - 0.1).abs() < 1e-9, "{with:?}");
         let [without, with, twice] = [without, with, twice].map(|voice| voice.mos.unwrap());
         assert!(with > without + 0.3 && with > twice + 0.3, "{without} {with} {twice}");
+    }
+
+    #[test]
+    fn speech_is_heard_after_its_timestamps_have_wrapped() {
+        let mut meter = VoiceMeter::default();
+        for number in 0..6_u64 {
+            let mut packet = packet(number, false);
+            packet.rtp_timestamp = (number * 10 * 3600 * 48_000) as u32;
+            packet.at = Timestamp::ZERO + TimeDelta::from_seconds(number as i64 * 10 * 3600);
+            meter.on_packet(&packet, Some(TimeDelta::ZERO));
+        }
+        let heard = meter.figures().unwrap();
+        assert_eq!((heard.played_packets, heard.late_packets), (6, 0));
+        assert!(heard.buffer_delay_ms < 100.0, "{heard:?}");
     }
 
     #[test]

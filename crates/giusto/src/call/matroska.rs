@@ -11,7 +11,7 @@ use giusto_session::{
 };
 use giusto_units::{TimeDelta, Timestamp};
 
-use super::voice::CLOCK;
+use super::{anchor::Anchor, voice::CLOCK};
 
 /// The delay of the encoder that decoders leave out: that of libopus, in samples (RFC 7845 §5.1).
 const PRE_SKIP: u16 = 312;
@@ -28,14 +28,6 @@ const PARAMETERS_ROOM: usize = 1_024;
 pub(super) enum Track {
     Video,
     Audio,
-}
-
-/// The times of a source on the clock of its end.
-#[derive(Debug, Clone, Copy)]
-struct Anchor {
-    rtp_timestamp: u32,
-    /// When its sender captured it, up to an offset that both tracks share.
-    captured: TimeDelta,
 }
 
 #[derive(Debug)]
@@ -103,25 +95,21 @@ impl Matroska {
     }
 
     fn write_waiting(&mut self, out: &mut Vec<u8>) {
-        let mut timed: Vec<_> = self.waiting.drain(..).collect();
-        let Self { anchors, .. } = *self;
-        let time = |(track, frame): &(Track, OrderedFrame)| {
-            let clock = if *track == Track::Video { VIDEO_CLOCK } else { CLOCK };
-            // Without a report a track begins with the call.
-            let anchor = anchors.get(*track as usize).copied().flatten();
-            let Some(Anchor { rtp_timestamp, captured }) = anchor else {
-                return TimeDelta::from_nanos((frame.ticks * 1_000_000_000 / u64::from(clock)) as i64);
+        let Self { waiting, anchors, .. } = self;
+        let timed = waiting.drain(..).map(|(track, frame)| {
+            let clock = if track == Track::Video { VIDEO_CLOCK } else { CLOCK };
+            let at = match anchors.get_mut(track as usize) {
+                Some(Some(anchor)) => anchor.captured(frame.rtp_timestamp, clock),
+                // Without a report a track begins with the call.
+                _ => TimeDelta::from_nanos((frame.ticks * 1_000_000_000 / u64::from(clock)) as i64),
             };
-            let ticks = i64::from(frame.rtp_timestamp.wrapping_sub(rtp_timestamp) as i32);
-            captured + TimeDelta::from_nanos(ticks * 1_000_000_000 / i64::from(clock))
-        };
-        let first = timed.iter().map(time).min();
-        let Some(zero) = self.zero.or(first) else { return };
-        self.zero = Some(zero);
-        crate::order::sort_by_key(&mut timed, time);
-        for (track, frame) in timed {
-            let at = (time(&(track, frame.clone())) - zero).max(TimeDelta::ZERO);
-            let at_ms = (at.as_micros().round() as i64 + 500) / 1_000;
+            (at, track, frame)
+        });
+        let mut timed: Vec<_> = timed.collect();
+        crate::order::sort_by_key(&mut timed, |(at, ..)| *at);
+        for (at, track, frame) in timed {
+            let since = (at - *self.zero.get_or_insert(at)).max(TimeDelta::ZERO);
+            let at_ms = (since.as_micros().round() as i64 + 500) / 1_000;
             self.write(at_ms, track, &frame, out);
         }
     }

@@ -20,6 +20,7 @@
 //!
 //! [`droppable`]: giusto_session::video::VideoFrame::droppable
 
+mod anchor;
 #[cfg(feature = "browser")]
 pub mod browser;
 pub mod end;

@@ -8,6 +8,8 @@ use giusto_session::{
 };
 use giusto_units::{TimeDelta, Timestamp};
 
+use crate::call::anchor::Anchor;
+
 /// A frame waits for a key frame of a better encoding, which is larger and arrives later. Chosen by us.
 const HOLD: TimeDelta = TimeDelta::from_seconds(1);
 /// An encoding whose frames are this much older than those of others has ceased. Chosen by us.
@@ -47,8 +49,7 @@ struct Source {
     arrivals: Arrivals,
     /// The frames whose capture time is not known yet, and when they were in order.
     waiting: VecDeque<(Timestamp, OrderedFrame)>,
-    /// An RTP timestamp and when it was captured, on a clock that all sources of the browser share.
-    anchor: Option<(u32, TimeDelta)>,
+    anchor: Option<Anchor>,
     /// Pixels of its latest key frame.
     pixels: u32,
     /// The newest capture time of what has arrived.
@@ -80,9 +81,11 @@ impl Encodings {
         });
         if let Some(delay) = frame.delay {
             // The clock of the browser's reports; the latest says most, but a change within a file would be a step.
-            source.anchor.get_or_insert((frame.rtp_timestamp, frame.at - Timestamp::ZERO - delay));
+            let captured = frame.at - Timestamp::ZERO - delay;
+            source.anchor.get_or_insert(Anchor { rtp_timestamp: frame.rtp_timestamp, captured });
         }
-        source.newest = source.newest.max(source.captured(frame.rtp_timestamp));
+        let captured = source.captured(frame.rtp_timestamp);
+        source.newest = source.newest.max(captured);
         source.arrivals.push(frame);
         self.order(Some(now));
     }
@@ -140,9 +143,10 @@ impl Encodings {
             if source.anchor.is_none() {
                 continue;
             }
-            let anchor = source.anchor;
-            for (at, frame) in std::mem::take(&mut source.waiting) {
-                if let Some(captured) = captured(anchor, frame.rtp_timestamp) {
+            while let Some(source) = self.sources.get_mut(&ssrc)
+                && let Some((at, frame)) = source.waiting.pop_front()
+            {
+                if let Some(captured) = source.captured(frame.rtp_timestamp) {
                     self.choose(at, ssrc, captured, frame);
                 }
             }
@@ -192,16 +196,10 @@ impl Encodings {
 }
 
 impl Source {
-    fn captured(&self, rtp_timestamp: u32) -> Option<TimeDelta> {
-        captured(self.anchor, rtp_timestamp)
+    /// When the frame with this RTP timestamp was captured.
+    fn captured(&mut self, rtp_timestamp: u32) -> Option<TimeDelta> {
+        Some(self.anchor.as_mut()?.captured(rtp_timestamp, VIDEO_CLOCK))
     }
-}
-
-/// When the frame with this RTP timestamp was captured.
-fn captured(anchor: Option<(u32, TimeDelta)>, rtp_timestamp: u32) -> Option<TimeDelta> {
-    let (rtp, at) = anchor?;
-    let since = i64::from(rtp_timestamp.wrapping_sub(rtp) as i32);
-    Some(at + TimeDelta::from_nanos(since * 1_000_000_000 / i64::from(VIDEO_CLOCK)))
 }
 
 /// Ticks of the RTP clock of video, rounded to the nearest.
@@ -333,6 +331,34 @@ mod tests {
         let expected = (0..90).map(|number| (if number < 30 { 16 } else { 32 }, number));
         assert_eq!(out, expected.collect::<Vec<_>>());
         assert!(gaps.is_empty());
+    }
+
+    #[test]
+    fn the_video_goes_on_where_its_timestamps_wrap() {
+        let (mut encodings, mut out) = (Encodings::new(VideoCodec::Vp8), Vec::new());
+        for number in 0..6_u64 {
+            let since = number * 5 * 3600;
+            let at = Timestamp::ZERO + TimeDelta::from_seconds(since as i64 + 1);
+            encodings.push(
+                at,
+                FrameArrival {
+                    ssrc: 1,
+                    sequence: number,
+                    rtp_timestamp: (since * 90_000) as u32,
+                    start: None,
+                    at,
+                    delay: Some(TimeDelta::from_millis(5)),
+                    packets: 1,
+                    repaired: 0,
+                    late: false,
+                    key: Some(true),
+                    payload: payload(true, 16, number as u8).into(),
+                },
+            );
+            out.extend(std::iter::from_fn(|| encodings.poll(Some(at))).map(|frame| frame.sequence));
+        }
+        out.extend(std::iter::from_fn(|| encodings.poll(None)).map(|frame| frame.sequence));
+        assert_eq!(out, [0, 1, 2, 3, 4, 5]);
     }
 
     #[test]
