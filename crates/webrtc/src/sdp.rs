@@ -23,6 +23,8 @@ use crate::fingerprint::Fingerprint;
 const MAX_OFFER_BYTES: usize = 64 * 1024;
 /// The most media lines of an offer. Chosen by us.
 const MAX_MEDIA: usize = 64;
+/// The most formats of a media line: payload types have 7 bits.
+const MAX_FORMATS: usize = 128;
 const TRANSPORT_CC_URI: &str = "http://www.ietf.org/id/draft-holmer-rmcat-transport-wide-cc-extensions-01";
 /// The `rtpmap` of Opus (RFC 7587 §7).
 const OPUS: &str = "opus/48000/2";
@@ -194,6 +196,9 @@ impl Offer {
         let media = &session.media_descriptions;
         if media.len() > MAX_MEDIA {
             return Err(OfferError::Syntax(format!("{} media lines, at most {MAX_MEDIA}", media.len())));
+        }
+        if media.iter().any(|line| line.media_name.formats.len() > MAX_FORMATS) {
+            return Err(OfferError::Syntax(format!("a media line with more than {MAX_FORMATS} formats")));
         }
         let receives = wanted.receives.is_some();
         let sends = wanted.sends.is_some();
@@ -450,5 +455,19 @@ mod tests {
         assert!(!error.contains(char::is_control) && error.len() < 160, "{error:?}");
         let error = Offer::parse("v=0\r\n\u{1b}[31mred\r\n").unwrap_err().to_string();
         assert!(!error.contains(char::is_control), "{error:?}");
+    }
+
+    #[test]
+    fn an_offer_of_countless_formats_is_refused_at_once() {
+        let chromium = include_str!("../tests/data/chromium-transport-cc.sdp");
+        let refused = |formats: usize, names: usize| {
+            let line = format!("SAVPF{}\r\n", " 98".repeat(formats));
+            let (before, after) = chromium.rsplit_once("SAVPF").unwrap();
+            let (_, after) = after.split_once("\r\n").unwrap();
+            let offer = [before, &line, after, &"a=rtpmap:97 VP8/90000\r\n".repeat(names)].concat();
+            matches!(Offer::parse(&offer), Err(OfferError::Syntax(_)))
+        };
+        // Each format was looked up among all names, and each name among all formats.
+        assert_eq!([refused(128, 100), refused(129, 100), refused(12_000, 500)], [false, true, true]);
     }
 }

@@ -36,12 +36,12 @@ pub(super) fn video_format(line: &MediaDescription, codecs: &[VideoCodec]) -> Op
     let found = |(codec, payload_type)| fits(codec, payload_type).then_some((codec, payload_type));
     let first = |is_av1: bool| {
         line.media_name.formats.iter().find_map(|format| {
+            let number = format.parse().ok()?;
             codecs
                 .iter()
                 .filter(|codec| (**codec == VideoCodec::Av1) == is_av1)
-                .flat_map(|&codec| payload_types(line, rtpmap(codec)).map(move |number| (codec, number)))
-                .filter(|(_, number)| *format == number.to_string())
-                .find_map(found)
+                .filter(|codec| payload_types(line, rtpmap(**codec)).any(|known| known == number))
+                .find_map(|codec| found((*codec, number)))
         })
     };
     first(false).or_else(|| first(true))
@@ -61,7 +61,7 @@ fn payload_types<'a>(line: &'a MediaDescription, codec: &'a str) -> impl Iterato
         .filter_map(|value| value.split_once(' '))
         .filter(move |(_, name)| name.trim().eq_ignore_ascii_case(codec))
         .filter_map(move |(number_text, _)| number(number_text))
-        .filter(|number| line.media_name.formats.iter().any(|format| *format == number.to_string()))
+        .filter(|number| line.media_name.formats.iter().any(|format| format.parse() == Ok(*number)))
 }
 
 /// The payload type of a codec; of retransmissions, that of `apt`.
