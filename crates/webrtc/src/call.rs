@@ -170,8 +170,8 @@ pub trait CallObserver {
     /// Handles an event.
     fn on_event(&mut self, event: CallEvent);
 
-    /// A datagram of RTP or RTCP was sent; `size` has all headers.
-    fn on_sent(&mut self, _now: Timestamp, _size: DataSize) {}
+    /// A datagram of RTP or RTCP was sent, whose second byte tells these apart (RFC 5761 §4); `size` has all headers.
+    fn on_sent(&mut self, _now: Timestamp, _kind: u8, _size: DataSize) {}
 
     /// A datagram of RTCP has arrived; `size` has all headers.
     fn on_feedback(&mut self, _now: Timestamp, _size: DataSize) {}
@@ -567,7 +567,7 @@ impl Turns<'_> {
             if transmit.is_media && is_sent {
                 let size = DataSize::from_bytes(transmit.bytes.len() as u64) + headers;
                 self.sent += size;
-                observer.on_sent(now, size);
+                observer.on_sent(now, transmit.bytes.get(1).copied().unwrap_or_default(), size);
             }
         }
         if let Some((due, connected)) = due.zip(peer.connected_at()) {

@@ -47,6 +47,7 @@ use super::{
     heard::{HeardVoice, VoiceMeter},
     record::{CallFigures, CallRecord, IgnoredFigures, distribution_of},
     save::{SaveTarget, VideoSaver},
+    side::is_of_sender,
     video::VideoInput,
     voice::VoiceInput,
 };
@@ -367,13 +368,12 @@ impl<F: FnMut(BrowserEvent)> CallObserver for Witness<F> {
         (self.on_event)(event);
     }
 
-    fn on_sent(&mut self, now: Timestamp, size: DataSize) {
+    fn on_sent(&mut self, now: Timestamp, kind: u8, size: DataSize) {
         let sequence = self.sent_packets;
         self.sent_packets += 1;
         let Some(call) = &mut self.call else { return };
         let at = call.time(now);
-        // An end that only receives sends feedback.
-        let flow = if self.video.is_some() { FORWARD[0] } else { REVERSE[1] };
+        let flow = if is_of_sender(kind) { FORWARD[0] } else { REVERSE[1] };
         call.recorder.on_event(at, &Event::Sent { packet: packet(at, flow, size, sequence) });
     }
 
@@ -618,5 +618,61 @@ impl<F: FnMut(BrowserEvent)> Witness<F> {
         let heard_by_browser = heard_by(&browser);
         let record = CallRecord { run, call };
         BrowserRecord { record, browser, connection, own, overhead, heard_by_browser, incoming }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A call in both directions of this duration that has just connected.
+    fn connected(duration: Option<TimeDelta>) -> Witness<impl FnMut(BrowserEvent)> {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../webrtc/tests/data/low.ivf");
+        let film = VideoInput::files(std::iter::once(path.as_ref()), TimeDelta::from_millis(33));
+        let mut witness = Witness {
+            controller: "gcc:libwebrtc".parse().unwrap(),
+            duration,
+            timeline: Some(TimelineOptions::default()),
+            trace: None,
+            call: None,
+            sent_packets: 0,
+            video: film.ok(),
+            voice: None,
+            receives: true,
+            save: None,
+            next_look: Timestamp::ZERO,
+            encoder_error: None,
+            on_event: |_| {},
+        };
+        witness.begin(Connected {
+            browser: ([127, 0, 0, 1], 9).into(),
+            at: Timestamp::ZERO,
+            ssrc: 7,
+            feedback: FeedbackKind::TransportWide,
+            repair: true,
+            codec: VideoCodec::Vp8,
+            receives_audio: false,
+            voice_ssrc: None,
+            encodings: Vec::new(),
+        });
+        witness
+    }
+
+    /// The record of a call that has lasted so long.
+    fn recorded(witness: Witness<impl FnMut(BrowserEvent)>, seconds: i64) -> RunRecord {
+        let Recorded { recorder: (recorder, _), end, .. } = witness.call.unwrap();
+        recorder.finish(&Alone { seed: 0 }, end.min(Timestamp::ZERO + TimeDelta::from_seconds(seconds))).0
+    }
+
+    #[test]
+    fn feedback_to_the_browser_is_not_among_the_media_that_it_gets() {
+        let mut witness = connected(Some(TimeDelta::from_seconds(1)));
+        // RTP and a sender report; a receiver report, transport-wide feedback and a request for a key frame.
+        for kind in [96, 96 | 0x80, 200, 201, 205, 206] {
+            witness.on_sent(Timestamp::ZERO + TimeDelta::from_millis(500), kind, DataSize::from_bytes(100));
+        }
+        let sent = |flow: &FlowRecord| (flow.id.clone(), flow.sent_packets, flow.feedback_rate_bps);
+        let expected = [(FORWARD_ID.to_owned(), 3, Some(0.0)), (REVERSE_ID.to_owned(), 0, Some(2400.0))];
+        assert_eq!(recorded(witness, 1).flows.iter().map(sent).collect::<Vec<_>>(), expected);
     }
 }

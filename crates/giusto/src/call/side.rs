@@ -608,7 +608,7 @@ impl CallMedia for CallSide {
 }
 
 /// Whether a datagram with this second byte comes from the sender of media: RTP, or RTCP of a sender.
-fn is_of_sender(kind: u8) -> bool {
+pub(super) fn is_of_sender(kind: u8) -> bool {
     !matches!(kind, 192..=223) || OF_SENDER.contains(&kind)
 }
 
