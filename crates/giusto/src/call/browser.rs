@@ -508,7 +508,8 @@ impl<F: FnMut(BrowserEvent)> Witness<F> {
                 .collect(),
             ..about(REVERSE_ID, ["browser", "caller"])
         });
-        let window = Timestamp::ZERO..end;
+        // All of the call is counted.
+        let window = Timestamp::ZERO..self.duration.map_or(Timestamp::MAX, |_| end);
         let recorder = Recorder::new(RecordPlan {
             scenario: "call".to_owned(),
             end,
@@ -535,7 +536,7 @@ impl<F: FnMut(BrowserEvent)> Witness<F> {
             delays: Vec::new(),
             connected,
             recorder: (recorder, self.trace.take()),
-            end,
+            end: window.end,
             next_gauges: Timestamp::ZERO,
             heard_at: Timestamp::ZERO,
         });
@@ -674,5 +675,18 @@ mod tests {
         let sent = |flow: &FlowRecord| (flow.id.clone(), flow.sent_packets, flow.feedback_rate_bps);
         let expected = [(FORWARD_ID.to_owned(), 3, Some(0.0)), (REVERSE_ID.to_owned(), 0, Some(2400.0))];
         assert_eq!(recorded(witness, 1).flows.iter().map(sent).collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn all_of_a_call_without_an_announced_end_is_counted() {
+        for (duration, expected) in [(None, (7200.0, 20)), (Some(UNLIMITED), (3600.0, 10))] {
+            let mut witness = connected(duration);
+            for number in 0..20 {
+                let at = Timestamp::ZERO + TimeDelta::from_seconds(360 * number);
+                witness.on_sent(at, 96, DataSize::from_bytes(100));
+            }
+            let run = recorded(witness, 7200);
+            assert_eq!((run.duration_s, run.flows[0].sent_packets), expected);
+        }
     }
 }
