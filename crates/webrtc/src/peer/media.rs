@@ -20,7 +20,7 @@ const MAX_FRAMES: usize = 4;
 /// The RTP clock of Opus (RFC 7587 §4.1).
 const OPUS_CLOCK: u32 = 48_000;
 /// The most sources whose sizes are kept: as many as the receiver has.
-const MAX_SIZES: usize = 31;
+const MAX_SIZES: usize = 64;
 /// The stream of speech at the sender, after the video.
 const VOICE_STREAM: usize = 1;
 

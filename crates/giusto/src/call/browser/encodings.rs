@@ -21,7 +21,7 @@ const ASK_INTERVAL: TimeDelta = TimeDelta::from_seconds(2);
 /// Frames that wait for the first report of their source, which says when they were captured. Chosen by us: more than 2 s.
 const MAX_WAITING: usize = 256;
 /// The most synchronisation sources (SSRCs): as many as the receiver keeps.
-const MAX_SOURCES: usize = 31;
+const MAX_SOURCES: usize = 64;
 
 giusto_units::defaults! {
     /// Frames of several sources in, of one video out: it changes the source at key frames only.

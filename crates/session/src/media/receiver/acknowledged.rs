@@ -19,6 +19,8 @@ use std::collections::VecDeque;
 use giusto_rtp::rtcp::{ReceptionTime, ScreamFeedback};
 use giusto_units::{DataRate, DataSize, Ecn, NANOS_PER_SECOND, TimeDelta, Timestamp};
 
+use super::sources::MAX_SOURCES;
+
 /// Chosen by us: half of the packets that a message covers.
 const MAX_UNREPORTED: u32 = 16;
 /// Chosen by us: slightly more than the frame interval at 30 frames per second.
@@ -29,9 +31,6 @@ const MAX_RATE: DataRate = DataRate::from_bps(75_000);
 const MAX_DEBT: TimeDelta = TimeDelta::from_millis(100);
 /// UDP over IPv4.
 const OVERHEAD: DataSize = DataSize::from_bytes(28);
-/// Maximum number of sources: as many as a receiver report has blocks. Beyond that, the source that has been
-/// silent for longest is removed.
-const MAX_SOURCES: usize = 31;
 /// Number of consecutive packets too old to report after which the sender is assumed to have restarted its
 /// numbering.
 const MAX_TOO_OLD: u32 = 64;
@@ -170,6 +169,7 @@ impl AcknowledgementReporter {
     fn source(&mut self, now: Timestamp, ssrc: u32, sequence: u16) -> Option<&mut Source> {
         let known = self.sources.iter().position(|source| source.ssrc == ssrc);
         let place = known.unwrap_or_else(|| {
+            // Beyond the maximum, the source that has been silent for longest is removed.
             let longest = self.sources.iter().enumerate().min_by_key(|(_, source)| source.last_packet_at);
             if let Some((longest, _)) = longest.filter(|_| self.sources.len() >= MAX_SOURCES) {
                 self.sources.remove(longest);

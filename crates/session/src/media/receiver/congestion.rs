@@ -13,7 +13,10 @@ use giusto_rtp::{
 };
 use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
 
-use super::window::{ArrivalWindow, Noted};
+use super::{
+    sources::MAX_SOURCES,
+    window::{ArrivalWindow, Noted},
+};
 
 /// Maximum size of a report: below 1200 bytes, in whole words.
 const MAX_BYTES: usize = 1196;
@@ -34,9 +37,6 @@ const MAX_PACKETS: u32 = 16;
 const MAX_RATE: DataRate = DataRate::from_bps(500_000);
 /// Time for which reported arrivals are stored, to be reported again.
 const REMEMBERED: TimeDelta = TimeDelta::from_millis(500);
-/// Maximum number of streams: as many as a receiver report has blocks. Beyond that, the stream that has been
-/// silent for longest is removed.
-const MAX_STREAMS: usize = 31;
 /// A quarter of the sequence numbers: a report cannot cover a longer gap (RFC 8888 §3.1).
 const MAX_GAP: u64 = 16_384;
 
@@ -133,8 +133,9 @@ impl CongestionReporter {
     fn stream(&mut self, now: Timestamp, ssrc: u32) -> Option<&mut Stream> {
         let known = self.streams.iter().position(|stream| stream.ssrc == ssrc);
         let place = known.unwrap_or_else(|| {
+            // Beyond the maximum, the stream that has been silent for longest is removed.
             let longest = self.streams.iter().enumerate().min_by_key(|(_, stream)| stream.last_packet_at);
-            if let Some((longest, _)) = longest.filter(|_| self.streams.len() >= MAX_STREAMS) {
+            if let Some((longest, _)) = longest.filter(|_| self.streams.len() >= MAX_SOURCES) {
                 self.streams.remove(longest);
             }
             let window = ArrivalWindow::new();

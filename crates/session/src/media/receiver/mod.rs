@@ -69,7 +69,7 @@ use giusto_rtp::{
     NtpDelay, NtpShort, NtpTimestamp, RTX_HEADER_BYTES, RtpHeader, RtxHeader,
     rtcp::{
         Description, ExtendedReport, FullIntra, IntraRequest, Nack, Packet, PictureLoss, ReceiverReport,
-        Remb, RtcpError, SourceDescription,
+        Remb, ReportBlock, RtcpError, SourceDescription,
     },
 };
 use giusto_units::{DataRate, DataSize, Ecn, TimeDelta, Timestamp};
@@ -92,6 +92,8 @@ const MAX_NACK_PACKETS: usize = 250;
 const MIN_REPORT_INTERVAL: TimeDelta = TimeDelta::from_millis(10);
 /// Maximum length of the name (RFC 3550 §6.5).
 const MAX_NAME_BYTES: usize = 255;
+/// Maximum number of blocks of a report (RFC 3550 §6.4.2: five bits).
+const MAX_BLOCKS: usize = 31;
 
 /// Receives media.
 #[derive(Debug)]
@@ -446,7 +448,9 @@ impl MediaReceiver {
         let estimate = estimate.map(|rate| rate.min(self.config.max_estimate.unwrap_or(rate)));
         if is_due || estimate.is_some() {
             let blocks = if is_due { self.sources.blocks(now) } else { Vec::new() };
-            self.write_report(ReceiverReport { ssrc: self.config.ssrc, blocks }, estimate);
+            let mut parts = blocks.chunks(MAX_BLOCKS);
+            self.write_report(parts.next().unwrap_or_default(), estimate);
+            parts.for_each(|blocks| self.write_report(blocks, None));
         }
         if feedback_due {
             self.reporter.write(now, &mut self.outgoing);
@@ -455,11 +459,11 @@ impl MediaReceiver {
     }
 
     /// Writes a compound of a report, a name, and optionally an estimate.
-    fn write_report(&mut self, report: ReceiverReport, estimate: Option<DataRate>) {
+    fn write_report(&mut self, blocks: &[ReportBlock], estimate: Option<DataRate>) {
         let ssrc = self.config.ssrc;
         let name = Description { ssrc, cname: Some(self.config.cname.clone()) };
         let mut parts = vec![
-            Packet::ReceiverReport(report),
+            Packet::ReceiverReport(ReceiverReport { ssrc, blocks: blocks.to_vec() }),
             Packet::SourceDescription(SourceDescription { chunks: vec![name] }),
         ];
         if self.config.repair.nack {

@@ -9,7 +9,7 @@ use giusto_congestion::nada::{ReceivedMedia, Receiver, ReceiverConfig};
 use giusto_rtp::{AbsSendTime, AbsSendTimeUnwrapper};
 use giusto_units::{DataSize, Ecn, TimeDelta, Timestamp};
 
-use super::send;
+use super::{send, sources::MAX_SOURCES};
 
 /// A number further ahead than this belongs to a restarted sequence (RFC 3550 A.1, `MAX_DROPOUT`).
 const MAX_DROPOUT: i16 = 3000;
@@ -17,8 +17,6 @@ const MAX_DROPOUT: i16 = 3000;
 const MAX_MISORDER: i16 = 100;
 /// The send times wrap at 64 s: after a longer gap than this, the delays before and after cannot be compared.
 const MAX_GAP: TimeDelta = TimeDelta::from_seconds(30);
-/// Maximum number of sources: as many as a receiver report has blocks.
-const MAX_SOURCES: usize = 31;
 
 /// Measures the packets and writes messages.
 #[derive(Debug)]

@@ -23,8 +23,8 @@ use crate::media::{
     payload::Payload,
 };
 
-/// Maximum number of sources: as many as a report has blocks (RFC 3550 §6.4.1).
-const MAX_SOURCES: usize = 31;
+/// Maximum number of sources. Chosen by us: 16 videos and an audio stream, each with retransmissions and parity.
+pub(super) const MAX_SOURCES: usize = 64;
 /// A source that was silent for this many report intervals has left (RFC 3550 §6.3.5).
 const SILENT_INTERVALS: i64 = 5;
 /// A source is reported if it sent within this many report intervals.
