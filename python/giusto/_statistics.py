@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from math import isnan, nan
 
 
@@ -24,6 +24,10 @@ class Distribution:
 
     def __bool__(self) -> bool:
         return not isnan(self.mean)
+
+    def __reduce__(self) -> tuple[type[Distribution], tuple[float, ...]]:
+        # A NaN that is pickled is another one, which would be unequal.
+        return Distribution, astuple(self) if self else ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -125,13 +125,16 @@ fn records_of_python_have_every_statistic() {
         class("LinkStatistics", "Statistics of a link.", &[LINK], &LinkRecord::default()),
     ];
     let head = "\"\"\"Statistics of records.\"\"\"\n\n# Generated from crates/giusto/src/statistics: do not edit.\n# ruff: noqa: E501\n\n\
-        from __future__ import annotations\n\nfrom dataclasses import dataclass\nfrom math import isnan, nan\n\n\n\
+        from __future__ import annotations\n\nfrom dataclasses import astuple, dataclass\nfrom math import isnan, nan\n\n\n\
         @dataclass(frozen=True)\nclass Distribution:\n\
         \x20   \"\"\"Mean, quantiles and maximum, in the unit of the field that holds it.\n\n\
         \x20   Without a sample all are NaN, and the distribution is false.\n    \"\"\"\n\n";
     let parts = Part::ALL.map(|part| format!("    {}: float = nan\n", part.name()));
     let truth = "\n    def __bool__(self) -> bool:\n        return not isnan(self.mean)\n";
-    let text = head.to_owned() + &parts.concat() + truth + &classes.concat();
+    let pickled = "\n    def __reduce__(self) -> tuple[type[Distribution], tuple[float, ...]]:\n\
+        \x20       # A NaN that is pickled is another one, which would be unequal.\n\
+        \x20       return Distribution, astuple(self) if self else ()\n";
+    let text = head.to_owned() + &parts.concat() + truth + pickled + &classes.concat();
     is_current("python/giusto/_statistics.py", &text);
 }
 
