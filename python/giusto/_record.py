@@ -288,7 +288,7 @@ class RunRecord:
         )
 
     def _received_over_time(self) -> dict[str, list[tuple[float, float]]]:
-        """Return the received rate of each flow over time; nothing where no timeline was recorded."""
+        """Return the received rate of each flow over time; nothing where it is unknown, or no timeline was recorded."""
         series: dict[str, list[tuple[float, float]]] = {}
         try:
             rows = self.flows_over_time
@@ -296,7 +296,9 @@ class RunRecord:
             return series
         columns = (rows.column(name).to_pylist() for name in ("flow", "t_s", "received_rate_bps"))
         for flow, at, bps in zip(*columns):
-            series.setdefault(flow, []).append((at, bps or 0.0))
+            # The sender of a call does not know it.
+            if bps is not None:
+                series.setdefault(flow, []).append((at, bps))
         return series
 
 

@@ -6,7 +6,7 @@ import html
 import os
 import tempfile
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,28 +46,18 @@ def record(run: RunRecord, link: str | None = None) -> Figure:
     figure, (rates, delays) = _axes()
     _capacity(rates, run, link)
     table = run.flows_over_time
-    is_call = isinstance(run, CallRecord)
-    # Few windows of a call have a frame, so that a line would have gaps.
-    delay = "frame_delay_max_ms" if is_call else "queue_delay_max_ms"
-    marks = {"marker": ".", "markersize": 3} if is_call else {}
     for number, flow in enumerate(_names(table, "flow")):
         own = _rows(table, "flow", flow)
         colour, style = _look(number)
-        # Each end of a call knows one of the two rates over time.
-        is_sent = own["received_rate_bps"].null_count == len(own)
-        rate = "sent_rate_bps" if is_sent else "received_rate_bps"
-        _line(rates, own, rate, 1e-6, color=colour, linestyle=style, label=flow)
+        _flow(rates, delays, run, own, color=colour, linestyle=style, label=flow)
         if own["target_rate_bps"].null_count < len(own):
             _line(rates, own, "target_rate_bps", 1e-6, color=colour, linewidth=0.8, alpha=0.6, label=f"{flow}: target")
-        _line(delays, own, delay, 1, color=colour, linestyle=style, label=flow, **marks)
-    _finish(figure, rates, delays, run.duration_s)
-    if is_call:
-        delays.set_ylabel("frame delay (ms)")
+    _finish(figure, rates, delays, [run])
     return figure
 
 
 def compare(runs: Mapping[str, RunRecord], flow: str, link: str | None = None) -> Figure:
-    """Draw one flow of several runs over each other: its received rate and its queueing delay.
+    """Draw one flow of several runs over each other, each as `record` draws it.
 
     Parameters
     ----------
@@ -98,9 +88,8 @@ def compare(runs: Mapping[str, RunRecord], flow: str, link: str | None = None) -
             raise KeyError(f"run {name!r} has no flow {flow!r}: use one of {', '.join(known)}")
         own = _rows(run.flows_over_time, "flow", flow)
         colour, style = _look(number)
-        _line(rates, own, "received_rate_bps", 1e-6, color=colour, linestyle=style, label=name)
-        _line(delays, own, "queue_delay_max_ms", 1, color=colour, linestyle=style, label=name)
-    _finish(figure, rates, delays, max(run.duration_s for run in runs.values()))
+        _flow(rates, delays, run, own, color=colour, linestyle=style, label=name)
+    _finish(figure, rates, delays, list(runs.values()))
     return figure
 
 
@@ -186,16 +175,29 @@ def _rows(table: Any, column: str, name: str) -> Any:
     return table.filter(compute.equal(table[column], name))
 
 
+def _flow(rates: Axes, delays: Axes, run: RunRecord, rows: Any, **look: Any) -> None:
+    """Draw a rate and a delay of a flow."""
+    # Each end of a call knows one of the two rates over time.
+    is_sent = rows["received_rate_bps"].null_count == len(rows)
+    _line(rates, rows, "sent_rate_bps" if is_sent else "received_rate_bps", 1e-6, **look)
+    if isinstance(run, CallRecord):
+        # Few windows of a call have a frame, so that a line would have gaps.
+        _line(delays, rows, "frame_delay_max_ms", 1, marker=".", markersize=3, **look)
+    else:
+        _line(delays, rows, "queue_delay_max_ms", 1, **look)
+
+
 def _line(axes: Axes, rows: Any, column: str, factor: float, **look: Any) -> None:
     look.setdefault("linewidth", 1.4)
     axes.plot(rows["t_s"].to_numpy(), rows[column].to_numpy() * factor, **look)
 
 
-def _finish(figure: Figure, rates: Axes, delays: Axes, duration_s: float) -> None:
+def _finish(figure: Figure, rates: Axes, delays: Axes, runs: Sequence[RunRecord]) -> None:
     rates.set_ylabel("rate (Mbit/s)")
-    delays.set_ylabel("queueing delay (ms)")
+    kinds = {"frame" if isinstance(run, CallRecord) else "queueing": None for run in runs}
+    delays.set_ylabel(f"{' or '.join(kinds)} delay (ms)")
     delays.set_xlabel("time (s)")
-    delays.set_xlim(0, duration_s)
+    delays.set_xlim(0, max(run.duration_s for run in runs))
     for axes in (rates, delays):
         axes.set_ylim(bottom=0)
         axes.spines[["top", "right"]].set_visible(False)

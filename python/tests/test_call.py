@@ -153,6 +153,24 @@ def test_the_command_is_the_far_end(tmp_path: Path) -> None:
     assert "Aimd" in str(called) and "utilisation" not in str(called)
 
 
+def test_charts_of_a_call_draw_what_its_end_knows() -> None:
+    listener = giusto.listen(LOOPBACK, 0)
+    served = serving(listener)
+    called = giusto.call(listener.host, listener.port, controller=Aimd, duration="2 s")
+    listened = served.result(timeout=30)
+    # The caller does not know what arrives when: a flat line would be a rate of 0.
+    assert "<polyline" not in called._repr_html_() and listened._repr_html_().count("<polyline") == 1
+    rates, delays = giusto.plot.compare({"sent": called, "received": listened}, "call").axes
+    for line in rates.get_lines():
+        mean_bps = float(line.get_ydata().mean()) * 1e6
+        assert mean_bps == pytest.approx(called.flow("call").sent_rate_bps, rel=0.3), line.get_label()
+    sent, received = (line.get_ydata() for line in delays.get_lines())
+    assert (sent != sent).all() and (received == received).any()
+    assert delays.get_ylabel() == "frame delay (ms)"
+    mixed = giusto.plot.compare({"simulated": giusto.run("media"), "received": listened}, "call")
+    assert mixed.axes[1].get_ylabel() == "queueing or frame delay (ms)"
+
+
 def test_an_exception_ends_the_call_with_its_traceback() -> None:
     class Broken(Aimd):
         def on_feedback(self, now_s: float, feedback: giusto.Feedback) -> None:
