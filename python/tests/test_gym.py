@@ -493,8 +493,12 @@ def test_episodes_become_a_dataset(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_mistakes_are_named() -> None:
     with pytest.raises(ValueError, match='"steps" is unknown: expected one of static'):
         giusto.gym.Environment(families=["steps"])
-    with pytest.raises(ValueError, match=r"must be a list of names: use \['static'\]"):
-        giusto.gym.Environment(families="static")
+    # Not the benchmark, which nobody asked for.
+    for given in ({}, {"scenario": None}):
+        for make in (gymnasium.make, gymnasium.make_vec):
+            with pytest.raises(ValueError, match='neither a scenario nor a family of the benchmark: give one, such as scenario="media"'):
+                make("giusto/Scenario-v0", **given)
+    assert gymnasium.make("giusto/Scenario-v0", scenario=CALL).reset(seed=1)[1]["scenario"] == "scenario"
     for scenarios in (0, 2**32):
         with pytest.raises(ValueError, match=f"scenarios must be from 1 to 4294967295, found {scenarios}"):
             giusto.gym.Environment(scenarios=scenarios)

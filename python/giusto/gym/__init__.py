@@ -93,6 +93,7 @@ def _register(name: str, **keys: object) -> None:
 # An import after a reload would warn of environments that are known.
 if "giusto/Benchmark-v0" not in _gymnasium.registry:
     _register("giusto/Benchmark-v0")
-    _register("giusto/Scenario-v0")
+    # Without families, so that a scenario is required.
+    _register("giusto/Scenario-v0", families=[])
     for _name, _family in FAMILIES.items():
         _register(_name, families=[_family])

@@ -115,10 +115,12 @@ class Core:
             planned = planned.with_settings(set)
         if planned is not None and planned._controllers:
             raise ValueError("environments do not run controllers in Python: name built-in ones")
-        if planned is not None and families is not None:
+        if planned is not None and families:
             raise ValueError("give a scenario or families of the benchmark, not both")
         if planned is None and (set or randomise or flow is not None):
             raise ValueError("set, randomise and flow belong to a scenario: give one")
+        if planned is None and families is not None and not len(families):
+            raise ValueError('there is neither a scenario nor a family of the benchmark: give one, such as scenario="media"')
         if isinstance(families, str):
             raise ValueError(f"families must be a list of names: use [{families!r}]")
         if scenarios is not None:
