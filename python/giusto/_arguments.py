@@ -68,6 +68,8 @@ def checked(function: Callable[_P, _R]) -> Callable[_P, _R]:
 
     Types that are not known here are left to the function.
     """
+    # As users call it: without the private module, and a class for its constructor.
+    called = f"{function.__module__.split('._')[0]}.{function.__qualname__.removesuffix('.__init__')}"
     signature = inspect.signature(function)
     known: dict[str, tuple[str, list[Callable[[Any], bool]]]] = {}
     for name, parameter in signature.parameters.items():
@@ -81,14 +83,14 @@ def checked(function: Callable[_P, _R]) -> Callable[_P, _R]:
         try:
             given = signature.bind(*args, **kwargs).arguments
         except TypeError as error:
-            raise TypeError(f"giusto.{function.__name__}: {error}") from None
+            raise TypeError(f"{called}: {error}") from None
         for name, value in given.items():
             expected, checks = known.get(name, ("", []))
             if checks and not any(check(value) for check in checks):
                 found = f"{value!r:.60} ({type(value).__name__})"
-                raise TypeError(f"giusto.{function.__name__}: {name}: expected {expected}, found {found}")
+                raise TypeError(f"{called}: {name}: expected {expected}, found {found}")
             if isinstance(value, Mapping) and (other := [key for key in value if not isinstance(key, str)]):
-                raise TypeError(f"giusto.{function.__name__}: {name}: expected strings as keys, found {other[0]!r:.60}")
+                raise TypeError(f"{called}: {name}: expected strings as keys, found {other[0]!r:.60}")
         try:
             return function(*args, **kwargs)
         except OverflowError as error:
@@ -96,6 +98,6 @@ def checked(function: Callable[_P, _R]) -> Callable[_P, _R]:
             # What a controller, a metric or another function of the user raised is theirs.
             if not numbers or not _is_own(error):
                 raise
-            raise ValueError(f"giusto.{function.__name__}: a number is out of range: {', '.join(numbers)}") from None
+            raise ValueError(f"{called}: a number is out of range: {', '.join(numbers)}") from None
 
     return call

@@ -39,6 +39,29 @@ def test_a_wrong_type_is_named(name: str, arguments: dict[str, Any], message: st
     assert str(raised.value).startswith(message), raised.value
 
 
+@pytest.mark.parametrize(
+    ("name", "arguments", "message"),
+    [
+        ("Environment", {"scenarios": "3"}, "Environment: scenarios: expected int or None, found '3' (str)"),
+        ("Environment", {"families": "static"}, "Environment: families: expected Sequence[str] or None, found 'static' (str)"),
+        ("Environment", {"scenario": "media", "set": 3}, "Environment: set: expected Mapping[str, Value] or None, found 3 (int)"),
+        ("Environment", {"step": 0.2}, "Environment: got an unexpected keyword argument 'step'"),
+        ("VectorEnvironment", {"num_envs": 2.5}, "VectorEnvironment: num_envs: expected int, found 2.5 (float)"),
+        ("VectorEnvironment", {"threads": None}, "VectorEnvironment: threads: expected int, found None (NoneType)"),
+        ("PolicyController", {"policy": float, "stack": "2"}, "PolicyController: stack: expected int, found '2' (str)"),
+        ("EstimatorController", {"estimator": 3, "name": 3}, "EstimatorController: name: expected str, found 3 (int)"),
+        ("action", {"target_bps": "1M"}, "action: target_bps: expected float, found '1M' (str)"),
+        ("record", {"environment": None, "episodes": 1.0}, "record: episodes: expected int, found 1.0 (float)"),
+    ],
+)
+def test_a_wrong_type_of_an_environment_is_named(name: str, arguments: dict[str, Any], message: str) -> None:
+    gym = pytest.importorskip("giusto.gym")
+    with pytest.raises(TypeError) as raised:
+        getattr(gym, name)(**arguments)
+    assert str(raised.value).startswith(f"giusto.gym.{message}"), raised.value
+    assert gym.Environment(scenarios=np.int64(3), step_s=np.float32(0.5)).action_space == gym.VectorEnvironment(np.int64(1)).single_action_space
+
+
 def test_a_number_that_is_too_large_is_named() -> None:
     with pytest.raises(ValueError, match=r"^giusto.benchmark: a number is out of range: scenarios=-1$"):
         giusto.benchmark(["fixed"], scenarios=-1)

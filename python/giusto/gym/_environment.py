@@ -13,6 +13,7 @@ import numpy
 from numpy.typing import NDArray
 
 from giusto import _giusto
+from giusto._arguments import checked
 from giusto._scenario import Scenario, Value, _plain, _setting, scenario_of
 
 Array: TypeAlias = NDArray[numpy.float32]
@@ -23,6 +24,7 @@ FEATURES: tuple[str, ...] = tuple(name for name, _, _ in _giusto.environment_fea
 STEP_S = _giusto.environment_scale()[0]
 
 
+@checked
 def action(target_bps: float) -> Array:
     """Return the action of a target rate.
 
@@ -121,8 +123,6 @@ class Core:
             raise ValueError("set, randomise and flow belong to a scenario: give one")
         if planned is None and families is not None and not len(families):
             raise ValueError('there is neither a scenario nor a family of the benchmark: give one, such as scenario="media"')
-        if isinstance(families, str):
-            raise ValueError(f"families must be a list of names: use [{families!r}]")
         if scenarios is not None:
             check_range("scenarios", scenarios, 1, 2**32 - 1)
         check_range("threads", threads, 0, 2**16 - 1)
@@ -229,6 +229,7 @@ class Environment(gymnasium.Env[Array, Array]):
 
     metadata: ClassVar[dict[str, Any]] = {"render_modes": []}  # type: ignore[misc]
 
+    @checked
     def __init__(
         self,
         *,

@@ -12,6 +12,7 @@ import gymnasium
 import numpy
 from numpy.typing import NDArray
 
+from giusto._arguments import checked
 from giusto.gym._environment import Array, Environment, action
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class Episode:
     """The benchmark's utility of the call, 0 to 1; NaN if a wrapper ended the episode before the call."""
 
 
+@checked
 def record(
     environment: gymnasium.Env[Array, Array],
     policy: Callable[[Array], Array] | None = None,

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from numbers import Real
 from typing import Any, ClassVar, Protocol, cast
 
+from giusto._arguments import checked
 from giusto._controller import Controller
 from giusto._giusto import Feedback, Limits, QueueState
 from giusto.gym._classes import Made
@@ -34,6 +35,7 @@ class Estimator(Protocol):
         """Return the estimate in bit/s."""
 
 
+@checked
 def EstimatorController(
     estimator: Callable[[], Estimator] | Estimator, *, name: str = "estimator", payload_type: int = _VIDEO
 ) -> type[Controller]:

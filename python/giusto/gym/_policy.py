@@ -12,6 +12,7 @@ from typing import Any, ClassVar, cast
 import numpy
 
 from giusto import _giusto
+from giusto._arguments import checked
 from giusto._controller import Controller
 from giusto._giusto import Feedback, Limits, QueueState, SentPacket, Target
 from giusto.gym._classes import Made
@@ -21,6 +22,7 @@ from giusto.gym._environment import STEP_S, Array, check_step, target
 _AFTER_S = 1e-9
 
 
+@checked
 def PolicyController(
     policy: object, *, stack: int = 1, step_s: float = STEP_S, name: str = "policy"
 ) -> type[Controller]:

@@ -14,6 +14,7 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
+from giusto._arguments import checked
 from giusto._scenario import Scenario, Value
 from giusto.gym._environment import (
     Array,
@@ -47,6 +48,7 @@ class VectorEnvironment(gymnasium.vector.VectorEnv[Array, Array, NDArray[Any]]):
         Those of `Environment`.
     """
 
+    @checked
     def __init__(
         self,
         num_envs: int = 1,
