@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import struct
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -143,6 +145,29 @@ def test_a_datagram_is_anything_with_bytes(kind: Callable[[bytes], bytes]) -> No
     assert feedback is not None and len(feedback.packets) == 10
     # A part of a buffer, as a socket fills it.
     assert control.on_rtcp(0.14, memoryview(bytearray(b"\0" + TWCC + b"\0"))[1:-1]) is None
+
+
+def test_a_garbage_collection_does_not_lock_threads_out() -> None:
+    # One that lets another thread run, as the end of a socket does.
+    program = (
+        "import gc, threading, time, giusto\n"
+        f"control = giusto.RateControl('nada', **{LIMITS})\n"
+        "for number in range(20):\n"
+        "    control.on_sent(0.005 * number, 1200, transport_sequence=number)\n"
+        "reading = threading.Event()\n"
+        "def read():\n"
+        "    while not reading.is_set():\n"
+        "        control.target\n"
+        "reader = threading.Thread(target=read)\n"
+        "reader.start()\n"
+        "gc.callbacks.append(lambda phase, info: time.sleep(0.05))\n"
+        "gc.set_threshold(1)\n"
+        f"print(len(control.on_rtcp(0.13, {TWCC!r}).packets))\n"
+        "reading.set()\n"
+        "reader.join()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "10\n"), done.stderr
 
 
 @pytest.mark.parametrize("wrong", [True, numpy.bool_(True)])

@@ -126,14 +126,23 @@ impl RateControl {
         let now = time(now_s)?;
         let datagram = bytes(datagram)?;
         let datagram = datagram.as_bytes();
-        let State { controller, history, .. } = &mut *self.state();
+        let mut state = self.state();
+        let State { controller, history, .. } = &mut *state;
         let Some(feedback) =
             history.on_rtcp(now, datagram).map_err(|error| value_error(error.to_string()))?
         else {
             return Ok(None);
         };
         controller.on_feedback(now, &feedback);
-        Ok(Some(Feedback::new(py, &feedback)?))
+        // Objects are made without the lock: Python's garbage collector may then let another thread run, which waits for it with the GIL.
+        let packets = feedback.packets.to_vec();
+        let own = congestion::Feedback::new(&packets, feedback.in_flight)
+            .with_rtt(feedback.rtt)
+            .with_receiver_estimate(feedback.receiver_estimate)
+            .with_loss(feedback.loss)
+            .with_extension(feedback.extension);
+        drop(state);
+        Ok(Some(Feedback::new(py, &own)?))
     }
 
     /// Handles the time of `next_timeout`.
