@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import traceback
 from types import MappingProxyType
 from typing import Any
@@ -128,6 +130,50 @@ def test_each_method_is_called_with_its_arguments(media: str) -> None:
     assert calls["route"] == [3.0]
     times = [now for now, *_ in calls["timeout"]]
     assert len(times) >= 38 and max(b - a for a, b in zip(times, times[1:])) <= 0.51
+
+
+def test_values_are_equal_by_their_fields_and_can_be_pickled(media: str) -> None:
+    seen: dict[str, list[Any]] = {"limits": [], "feedback": [], "queue": [], "streams": []}
+
+    class Noting(Aimd):
+        def __init__(self, limits: giusto.Limits) -> None:
+            super().__init__(limits)
+            seen["limits"].append(limits)
+
+        def on_feedback(self, now_s: float, feedback: giusto.Feedback) -> None:
+            seen["feedback"].append(feedback)
+
+        def on_streams(self, now_s: float, streams: Any) -> None:
+            seen["streams"] += streams
+
+        def on_timeout(self, now_s: float, queue: giusto.QueueState) -> None:
+            seen["queue"].append(queue)
+
+    for _ in range(2):
+        run(media.replace('"20 s"', '"1 s"'), Noting)
+    first, second = seen["feedback"][:2]
+    values = [
+        (giusto.Target(1e6), giusto.Target(1e6, window_bytes=3)),
+        (giusto.Probe(1, 1e6), giusto.Probe(1, 1e6, packets=6)),
+        (seen["limits"][0], giusto.Target(1e6)),
+        (seen["streams"][0], seen["queue"][0]),
+        (seen["queue"][0], None),
+        (first, second),
+        (first.packets[0], first.packets[1]),
+        (first.packets[0].sent, first.packets[1].sent),
+    ]
+    for value, other in values:
+        again = [pickle.loads(pickle.dumps(value)), copy.deepcopy(value), copy.copy(value)]
+        assert all(own == value and type(own) is type(value) for own in again), value
+        assert value != other and not value == other
+        assert repr(again[0]) == repr(value) != repr(other)
+        if value is not first:
+            assert len({value, *again}) == 1
+    # Those of two runs.
+    assert seen["limits"][0] == seen["limits"][1] is not seen["limits"][0]
+    assert repr(values[0][1]) == "Target(media_bps=1000000.0, pacing_bps=2500000.0, padding_bps=0.0, window_bytes=3)"
+    with pytest.raises(TypeError, match="unhashable type: 'list'"):
+        hash(first)
 
 
 def test_the_target_is_kept_within_the_limits(media: str) -> None:

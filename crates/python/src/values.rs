@@ -1,11 +1,11 @@
 //! The values that the engine passes to a controller written in Python, and those that it returns.
 
 use giusto_congestion::{self as congestion, Extension, nada::RateMode};
-use giusto_units::{DataRate, TimeDelta};
+use giusto_units::{DataRate, DataSize, Ecn, PeerTimestamp, TimeDelta, Timestamp};
 use pyo3::{
     exceptions::PyTypeError,
     prelude::*,
-    types::{PyFloat, PyInt, PyList},
+    types::{PyFloat, PyInt, PyList, PyTuple, PyType},
 };
 
 use crate::error::value_error;
@@ -13,6 +13,51 @@ use crate::error::value_error;
 /// The pacing rate over the media rate unless the controller gives one: `kDefaultPaceMultiplier` of libwebrtc
 /// (`modules/congestion_controller/goog_cc/goog_cc_network_control.h`).
 pub(crate) const PACING: f64 = 2.5;
+
+/// The methods of a class of values: its own, and equality, a hash, a text and a pickle, which follow from its fields.
+macro_rules! value {
+    ($class:ty { $($field:ident: $type:ty),+ } => $made:expr; $($own:tt)*) => {
+        #[pymethods]
+        impl $class {
+            $($own)*
+
+            fn __eq__(own: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<bool> {
+                let names = [$(stringify!($field)),+];
+                Ok(other.is_instance_of::<Self>() && fields(own, &names)?.eq(fields(other, &names)?)?)
+            }
+
+            fn __hash__(own: &Bound<'_, Self>) -> PyResult<isize> {
+                fields(own, &[$(stringify!($field)),+])?.hash()
+            }
+
+            fn __repr__(own: &Bound<'_, Self>) -> PyResult<String> {
+                let text = |name| Ok(format!("{name}={}", own.getattr(name)?.repr()?));
+                let texts = [$(stringify!($field)),+].into_iter().map(text).collect::<PyResult<Vec<_>>>()?;
+                Ok(format!("{}({})", own.get_type().name()?, texts.join(", ")))
+            }
+
+            fn __reduce__<'py>(own: &Bound<'py, Self>) -> PyResult<Pickled<'py>> {
+                Ok((own.get_type().getattr("_made")?, (fields(own, &[$(stringify!($field)),+])?,)))
+            }
+
+            #[classmethod]
+            #[pyo3(name = "_made")]
+            fn made(_class: &Bound<'_, PyType>, fields: ($($type,)+)) -> PyResult<Self> {
+                let ($($field,)+) = fields;
+                Ok($made)
+            }
+        }
+    };
+}
+
+/// What makes a value again, and its argument.
+type Pickled<'py> = (Bound<'py, PyAny>, (Bound<'py, PyTuple>,));
+
+/// The fields of a value.
+fn fields<'py>(value: &Bound<'py, PyAny>, names: &[&str]) -> PyResult<Bound<'py, PyTuple>> {
+    let fields = names.iter().map(|&name| value.getattr(name)).collect::<PyResult<Vec<_>>>()?;
+    PyTuple::new(value.py(), fields)
+}
 
 /// Bounds of the target rate, headers included.
 #[pyclass(frozen, get_all, module = "giusto._giusto")]
@@ -25,6 +70,8 @@ pub(crate) struct Limits {
     /// Highest target rate, bit/s.
     max_bps: u64,
 }
+
+value!(Limits { min_bps: u64, start_bps: u64, max_bps: u64 } => Self { min_bps, start_bps, max_bps };);
 
 impl From<&Limits> for congestion::Limits {
     fn from(limits: &Limits) -> Self {
@@ -47,8 +94,13 @@ impl From<congestion::Limits> for Limits {
 #[pyclass(frozen, module = "giusto._giusto")]
 pub(crate) struct SentPacket(pub(crate) congestion::SentPacket);
 
-#[pymethods]
-impl SentPacket {
+value! {
+    SentPacket { sequence: u64, at_s: f64, size_bytes: u64, probe: Option<u32>, in_flight_bytes: u64 } => {
+        let at = Timestamp::ZERO + seconds("at_s", at_s)?;
+        let sent = congestion::SentPacket::new(sequence, at, DataSize::from_bytes(size_bytes));
+        Self(sent.with_probe(probe).with_in_flight(DataSize::from_bytes(in_flight_bytes)))
+    };
+
     /// Number in sending order, over all streams.
     #[getter]
     fn sequence(&self) -> u64 {
@@ -84,8 +136,13 @@ impl SentPacket {
 #[pyclass(frozen, module = "giusto._giusto")]
 pub(crate) struct PacketReport(pub(crate) congestion::PacketReport);
 
-#[pymethods]
-impl PacketReport {
+value! {
+    PacketReport { sent: Py<SentPacket>, arrival_s: Option<f64>, ecn: String } => {
+        let arrival = arrival_s.map(|at| PeerTimestamp::from_nanos((at * 1e9).round() as u64));
+        let ecn = Ecn::named(&ecn).unwrap_or_default();
+        Self(congestion::PacketReport::new(sent.get().0, arrival).with_ecn(ecn))
+    };
+
     /// The packet.
     #[getter]
     fn sent(&self) -> SentPacket {
@@ -116,6 +173,8 @@ pub(crate) struct NadaReport {
     received_bps: u64,
 }
 
+value!(NadaReport { ramp_up: bool, signal_ms: f64, received_bps: u64 } => Self { ramp_up, signal_ms, received_bps };);
+
 /// A feedback message.
 #[pyclass(frozen, get_all, module = "giusto._giusto")]
 pub(crate) struct Feedback {
@@ -133,6 +192,18 @@ pub(crate) struct Feedback {
     quench: bool,
     /// Bytes in flight after this message.
     in_flight_bytes: u64,
+}
+
+value! {
+    Feedback {
+        packets: Py<PyList>,
+        round_trip_s: Option<f64>,
+        receiver_estimate_bps: Option<u64>,
+        loss_ratio: Option<f64>,
+        nada: Option<Py<NadaReport>>,
+        quench: bool,
+        in_flight_bytes: u64
+    } => Self { packets, round_trip_s, receiver_estimate_bps, loss_ratio, nada, quench, in_flight_bytes };
 }
 
 impl Feedback {
@@ -171,6 +242,8 @@ pub(crate) struct QueueState {
     oldest_s: f64,
 }
 
+value!(QueueState { size_bytes: u64, oldest_s: f64 } => Self { size_bytes, oldest_s };);
+
 impl From<&congestion::QueueState> for QueueState {
     fn from(queue: &congestion::QueueState) -> Self {
         Self { size_bytes: queue.size.as_bytes(), oldest_s: queue.oldest.as_seconds() }
@@ -190,6 +263,11 @@ pub(crate) struct StreamState {
     paused: bool,
     /// Its queued packets.
     queue: Py<QueueState>,
+}
+
+value! {
+    StreamState { priority: f64, min_bps: u64, max_bps: u64, paused: bool, queue: Py<QueueState> } =>
+        Self { priority, min_bps, max_bps, paused, queue };
 }
 
 impl StreamState {
@@ -217,8 +295,10 @@ pub(crate) struct Target {
     pub(crate) window_bytes: Option<u64>,
 }
 
-#[pymethods]
-impl Target {
+value! {
+    Target { media_bps: f64, pacing_bps: f64, padding_bps: f64, window_bytes: Option<u64> } =>
+        Self { media_bps, pacing_bps, padding_bps, window_bytes };
+
     #[new]
     #[pyo3(signature = (media_bps, *, pacing_bps = None, padding_bps = 0.0, window_bytes = None))]
     pub(crate) fn new(
@@ -249,8 +329,11 @@ pub(crate) struct Probe {
     pub(crate) packets: u32,
 }
 
-#[pymethods]
-impl Probe {
+value! {
+    // Code of PyO3 has another `Probe`.
+    crate::values::Probe { cluster: u32, rate_bps: f64, duration_s: f64, packets: u32 } =>
+        Self { cluster, rate_bps, duration_s, packets };
+
     #[new]
     #[pyo3(signature = (cluster, rate_bps, *, duration_s = 0.015, packets = 5))]
     fn new(
