@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -79,7 +78,8 @@ class CityRun:
 
     def write(self, folder: str | os.PathLike[str]) -> None:
         """Write `result.json` and `report.html` to a folder."""
-        self._run.write(os.fspath(folder), " ".join(sys.argv))
+        os.makedirs(folder, exist_ok=True)
+        self._run.write(os.fspath(folder), f"giusto.city, scenario {self._values['scenario']}, seed {self.seed}")
 
     def __str__(self) -> str:
         return self._run.tables()

@@ -38,9 +38,10 @@ def test_a_city_is_that_of_the_command(tmp_path: Path) -> None:
     assert set(samples.call) <= set(calls.call)
     mean = samples[(samples.t_s > 5) & (samples.t_s < 9)].received_bps.mean()
     assert 0.5 * run.figures["received_video_bps"] < mean < 1.6 * run.figures["received_video_bps"]
-    run.write(tmp_path)
-    assert (tmp_path / "report.html").exists()
-    assert json.loads((tmp_path / "result.json").read_text())["seed"] == "3"
+    # A folder that is not there, and a page that does not say how Python was called.
+    run.write(tmp_path / "new" / "city")
+    assert '"giusto.city, scenario 2.1-downlink, seed 3"' in (tmp_path / "new" / "city" / "report.html").read_text()
+    assert json.loads((tmp_path / "new" / "city" / "result.json").read_text())["seed"] == "3"
 
 
 def test_what_is_no_city_is_named(media: str) -> None:
