@@ -42,15 +42,16 @@ fn parsed_if_given<T: FromStr<Err: ToString>>(name: &str, text: Option<String>) 
 }
 
 /// The first address of a host.
-fn address(host: &str, port: u16) -> PyResult<SocketAddr> {
-    Ok(addresses(host, port)?.0)
+fn address(py: Python<'_>, host: &str, port: u16) -> PyResult<SocketAddr> {
+    Ok(addresses(py, host, port)?.0)
 }
 
-/// The addresses of a host: the first, and all.
-fn addresses(host: &str, port: u16) -> PyResult<(SocketAddr, Vec<SocketAddr>)> {
+/// The addresses of a host: the first, and all. A name server may take seconds to answer, or not to.
+fn addresses(py: Python<'_>, host: &str, port: u16) -> PyResult<(SocketAddr, Vec<SocketAddr>)> {
     let unknown =
         |why: &dyn std::fmt::Display| PyOSError::new_err(format!("unknown host \"{host}\" ({why})"));
-    let found: Vec<_> = (host, port).to_socket_addrs().map_err(|error| unknown(&error))?.collect();
+    let found = py.detach(|| (host, port).to_socket_addrs());
+    let found: Vec<_> = found.map_err(|error| unknown(&error))?.collect();
     Ok((*found.first().ok_or_else(|| unknown(&"it has no address"))?, found))
 }
 
@@ -114,7 +115,7 @@ pub(crate) fn call(
         ..defaults
     };
     let plan = CallPlan::new(&media, parsed("direction", direction)?, parsed("duration", duration)?, seed.0)?;
-    let (first, addresses) = addresses(host, port)?;
+    let (first, addresses) = addresses(py, host, port)?;
     let settings = settings(silence, timeline)?;
     let raised = Raised::default();
     let records = detached(
@@ -153,6 +154,7 @@ impl Listener {
     #[new]
     #[pyo3(signature = (host, port, *, controllers, max_rate, silence, timeline))]
     fn new(
+        py: Python<'_>,
         host: &str,
         port: u16,
         controllers: Vec<Bound<'_, PyType>>,
@@ -165,7 +167,7 @@ impl Listener {
         let max_rate = max_rate.unwrap_or(MediaPlan::default().max_rate);
         let algorithms = own.iter().map(Own::algorithm).collect();
         let settings = CallSettings { algorithms, ..settings(silence, timeline)? };
-        let listener = Serving::open(address(host, port)?, 1, max_rate, settings)?;
+        let listener = Serving::open(address(py, host, port)?, 1, max_rate, settings)?;
         let address = listener.address();
         Ok(Self { serving: Mutex::new(listener), own, host: address.ip().to_string(), port: address.port() })
     }
