@@ -12,7 +12,7 @@ from giusto import _giusto
 from giusto._arguments import checked
 from giusto._controller import Controller
 from giusto._record import RunRecord
-from giusto._scenario import _name
+from giusto._scenario import _classes, _name
 from giusto._statistics import Distribution
 
 if TYPE_CHECKING:
@@ -321,14 +321,11 @@ def listen(
     >>> listener = giusto.listen("127.0.0.1", 0)
     >>> record = listener.serve()
     """
-    own: list[type[Controller]] = []
-    for controller in controllers:
-        _name(controller, own)
     return Listener._of(
         _giusto.Listener(
             _host(host),
             _port(port, 0),
-            controllers=own,
+            controllers=_classes(controllers),
             max_rate=max_rate,
             silence=silence,
             timeline=timeline,

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from giusto import _html
+from giusto._arguments import checked
 from giusto._experiments import Benchmark
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ class Leaderboard:
     >>> print(board)
     """
 
+    @checked
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = Path(path)
         self._values = _read(self._path)

@@ -171,6 +171,7 @@ class Scenario:
         self._take(_giusto.Document(text, "scenario"), own, [])
 
     @classmethod
+    @checked
     def load(cls, path: str | os.PathLike[str], controllers: Iterable[type[Controller]] = ()) -> Scenario:
         """Read a scenario file.
 
@@ -182,10 +183,11 @@ class Scenario:
             Controllers of your own that the file may name.
         """
         scenario = cls.__new__(cls)
-        scenario._take(_giusto.Document.load(os.fspath(path)), list(controllers), [])
+        scenario._take(_giusto.Document.load(os.fspath(path)), _classes(controllers), [])
         return scenario
 
     @classmethod
+    @checked
     def parse(
         cls, text: str, name: str = "scenario", controllers: Iterable[type[Controller]] = ()
     ) -> Scenario:
@@ -201,9 +203,10 @@ class Scenario:
             Controllers of your own that the text may name.
         """
         scenario = cls.__new__(cls)
-        scenario._take(_giusto.Document(text, name), list(controllers), [])
+        scenario._take(_giusto.Document(text, name), _classes(controllers), [])
         return scenario
 
+    @checked
     def with_settings(self, settings: Mapping[str, Value | type[Controller]]) -> Scenario:
         """Return the scenario with other values.
 
@@ -488,6 +491,14 @@ def _name(controller: Any, own: list[type[Controller]]) -> str:
         raise TypeError(f"expected a class derived from giusto.Controller, found {controller!r:.60}")
     own.append(controller)
     return controller.name or controller.__name__
+
+
+def _classes(controllers: Iterable[type[Controller]]) -> list[type[Controller]]:
+    """Return the controllers; raise a `TypeError` unless each is one."""
+    own: list[type[Controller]] = []
+    for controller in controllers:
+        _name(controller, own)
+    return own
 
 
 def _setting(path: str, value: Value | type[Controller], own: list[type[Controller]]) -> str:

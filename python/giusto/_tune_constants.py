@@ -97,7 +97,7 @@ def _ranges(base: str, given: Iterable[str] | Mapping[str, tuple[float, float] |
     asked = given if isinstance(given, Mapping) else dict.fromkeys(known if given is None else given)
     ranges: dict[str, _Range] = {}
     for key, limits in asked.items():
-        name = key.replace("_", "-")
+        name = str(key).replace("_", "-")
         if name not in known:
             from difflib import get_close_matches
 

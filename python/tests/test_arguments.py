@@ -6,6 +6,7 @@ import copy
 import dataclasses
 import inspect
 import math
+import operator
 import pickle
 from pathlib import Path
 from typing import Any
@@ -31,11 +32,16 @@ import pytest
         ("rate_steps", {"times_s": 1, "rates_bps": [1]}, "giusto.rate_steps: times_s: expected Iterable[float], found 1 (int)"),
         ("frame_sizes", {"sizes_bytes": "12"}, "giusto.frame_sizes: sizes_bytes: expected Iterable[int], found '12' (str)"),
         ("call", {"host": "127.0.0.1", "encoder": 1}, "giusto.call: encoder: expected"),
+        ("Leaderboard", {"path": 3}, "giusto.Leaderboard: path: expected str or os.PathLike[str], found 3 (int)"),
+        ("Scenario.load", {"path": 3}, "giusto.Scenario.load: path: expected str or os.PathLike[str], found 3 (int)"),
+        ("Scenario.load", {"path": "first", "controllers": [int]}, "int is no controller: derive it from giusto.Controller"),
+        ("Scenario.parse", {"text": b""}, "giusto.Scenario.parse: text: expected str, found b'' (bytes)"),
+        ("Scenario.parse", {"text": "", "controllers": 3}, "giusto.Scenario.parse: controllers: expected Iterable[type[Controller]], found 3"),
     ],
 )
 def test_a_wrong_type_is_named(name: str, arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(TypeError) as raised:
-        getattr(giusto, name)(**arguments)
+        operator.attrgetter(name)(giusto)(**arguments)
     assert str(raised.value).startswith(message), raised.value
 
 
@@ -102,6 +108,13 @@ def test_classes_that_are_no_controllers_are_named() -> None:
     for video in (-1, 17, 300):
         with pytest.raises(ValueError, match=f"^video must be from 0 to 16, found {video}$"):
             giusto.call("127.0.0.1", video=video)
+
+
+def test_settings_and_names_of_constants_of_a_wrong_type_are_named() -> None:
+    with pytest.raises(TypeError, match="^giusto.Scenario.with_settings: settings: expected Mapping"):
+        giusto.Scenario.load("first").with_settings("seed=1")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match='nada has no constant "3": known are '):
+        giusto.tune("nada", [3], 1)  # type: ignore[list-item]
 
 
 def test_types_that_stand_for_others_are_accepted() -> None:
