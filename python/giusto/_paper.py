@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import operator
 import os
 import platform
 import shlex
@@ -125,7 +126,8 @@ def paper(
     single = isinstance(scenarios, (Scenario, str, os.PathLike))
     given: Sequence[Any] = [scenarios] if single else list(scenarios)  # type: ignore[arg-type]
     planned = [scenario_of(scenario) for scenario in given]
-    numbers = list(seeds)
+    # `paper.json` holds them.
+    numbers = [operator.index(seed) for seed in seeds]
     listed = list(controllers)
     labels = [controller if isinstance(controller, str) else _name(controller, []) for controller in listed]
     for name, values in (("scenario", planned), ("controller", labels), ("seed", numbers)):

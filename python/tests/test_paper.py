@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pytest
 from conftest import command
 
@@ -97,6 +98,17 @@ def test_copies_of_a_flow_are_one_row(tmp_path: Path) -> None:
     assert (tmp_path / "figures" / "two-call-1.pdf").exists() and redo(tmp_path).returncode == 0
     with pytest.raises(ValueError, match="no media flow called 'call-1': use one of call"):
         giusto.paper(scenario, ["tempo"], [1], out=tmp_path, flow="call-1", progress=False)
+
+
+def test_seeds_may_be_those_of_numpy(tmp_path: Path, media: str) -> None:
+    short = media.replace('"20 s"', '"1 s"')
+    giusto.paper(giusto.Scenario.parse(short), ["fixed"], seeds=numpy.arange(1, 3), out=tmp_path, progress=False)
+    record = json.loads((tmp_path / "paper.json").read_text())
+    assert record["seeds"] == [1, 2] and (tmp_path / "redo.py").exists()
+    # Before any run.
+    with pytest.raises(TypeError, match="cannot be interpreted as an integer"):
+        giusto.paper(giusto.Scenario.parse(short), ["fixed"], seeds=[1.5], out=tmp_path / "none")  # type: ignore[list-item]
+    assert not (tmp_path / "none").exists()
 
 
 def test_controllers_of_your_own_are_named_by_redo(tmp_path: Path) -> None:
