@@ -42,7 +42,8 @@ class _Part(dict[str, Any]):
         for key in table:
             if key not in known:
                 nearest = get_close_matches(key, known, 1)
-                hint = f": did you mean {nearest[0].replace('-', '_')}?" if nearest else f": use one of {', '.join(sorted(known))}"
+                hint = f": did you mean {nearest[0]}?" if nearest else f": use one of {', '.join(sorted(known))}"
+                hint = hint.replace("-", "_")
                 name = repr(table.get("id", ""))
                 raise TypeError(f"giusto.{type(self).__name__}({name}) has no key {key.replace('-', '_')}{hint}")
         super().__init__(table)

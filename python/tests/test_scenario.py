@@ -204,6 +204,8 @@ def test_recorded_frame_sizes_are_played() -> None:
         (lambda: giusto.rate_steps([0], ["fast"]), r"rates_bps\[0\]: must be a number, found 'fast'"),
         (lambda: giusto.Link("wire", "a", "b", rat="1 Mbit/s"), r"Link\('wire'\) has no key rat: did you mean rate"),
         (lambda: giusto.Flow("call", "media", controler="nada"), "no key controler: did you mean controller"),
+        # As Python writes them.
+        (lambda: giusto.Flow("call", "media", qqq=1), r"no key qqq: use one of audio, authors_laws, [a-z0-9_, ]+, video$"),
         (lambda: giusto.Expect("queue-delay-p95", flw="call"), "no key flw: did you mean flow"),
         (lambda: giusto.Change("1 s", "wire", rates="1 Mbit/s"), "no key rates: did you mean rate"),
         (lambda: giusto.listen("127.0.0.1", 65536), "port must be from 0 to 65535, found 65536"),
