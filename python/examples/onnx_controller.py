@@ -96,7 +96,8 @@ class Onnx(giusto.Controller):
         """Close an interval, and ask the model."""
         if now_s < self.next_s:
             return
-        self.next_s += STEP_S
+        # A process that was stopped has missed some.
+        self.next_s = max(self.next_s + STEP_S, now_s)
         self.intervals.appendleft(self.new)
         self.new = []
         if self.lowest_ms < float("inf"):

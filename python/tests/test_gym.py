@@ -118,6 +118,51 @@ class Counting:
         return numpy.array([-0.5 + 0.01 * before[0]], numpy.float32), before + 1
 
 
+class Constant:
+    """An estimator."""
+
+    def report_states(self, stats: dict[str, int]) -> None:
+        pass
+
+    def get_estimated_bandwidth(self) -> float:
+        return 1e6
+
+
+@pytest.mark.parametrize("kind", ["policy", "estimator"])
+def test_a_process_that_was_stopped_goes_on(kind: str) -> None:
+    made: list[tuple[giusto.Limits, giusto.QueueState]] = []
+    acted: list[float] = []
+
+    class Noting(giusto.Controller):
+        def __init__(self, limits: giusto.Limits) -> None:
+            self.limits = limits
+
+        def on_timeout(self, now_s: float, queue: giusto.QueueState) -> None:
+            made.append((self.limits, queue))
+
+        def target(self) -> float:
+            return 1e6
+
+    giusto.run(CALL, set={"call.controller": Noting, "duration": "1 s"})
+    limits, queue = made[0]
+    policy = giusto.gym.PolicyController(lambda seen: acted.append(0.0) or 0.0)
+    controller = (policy if kind == "policy" else giusto.gym.EstimatorController(Constant))(limits)
+    controller.on_timeout(0.0, queue)
+    now_s = 0.0
+    for _ in range(20):
+        now_s = controller.next_timeout() or 0.0
+        controller.on_timeout(now_s, queue)
+    assert 1.9 < now_s < 4.1
+    before, stopped_s = len(acted), now_s + 1000.05
+    # As soon as it goes on, it acts once; then it waits for the next multiple of 200 ms.
+    for _ in range(3):
+        if (controller.next_timeout() or 0.0) <= stopped_s:
+            controller.on_timeout(stopped_s, queue)
+    assert stopped_s < (controller.next_timeout() or 0.0) < stopped_s + 0.2
+    assert (controller.next_timeout() or 0.0) * 5 == pytest.approx(round((controller.next_timeout() or 0.0) * 5), abs=1e-5)
+    assert len(acted) - before in ((1, 2) if kind == "policy" else (0,))
+
+
 def test_each_call_has_the_state_of_a_recurrent_policy_for_itself() -> None:
     wanted = [giusto.gym.target(-0.5 + 0.01 * number) for number in range(30)]
     assert targets(CALL, Counting(), 1, 30) == wanted

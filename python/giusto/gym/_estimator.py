@@ -161,7 +161,8 @@ class _Estimated(Controller, metaclass=Made):
             # The call begins.
             self._next_s = now_s + _INTERVAL_S
         elif now_s >= self._next_s - 1e-9:
-            self._next_s += _INTERVAL_S
+            # A process that was stopped has missed some.
+            self._next_s += (1 + int((now_s - self._next_s) / _INTERVAL_S)) * _INTERVAL_S
             if self._is_told:
                 self._estimate_bps = self._checked(self._estimator.get_estimated_bandwidth())
 

@@ -124,6 +124,8 @@ class _Policy(Controller, metaclass=Made):
         elif self._acts_s is not None and now_s >= self._acts_s - _AFTER_S / 2:
             self._act()
         elif now_s >= self._ends_s - _AFTER_S / 2:
+            # A process that was stopped makes one step of all that it missed.
+            self._ends_s += int((now_s - self._ends_s) / self._step_s) * self._step_s
             self._oldest_s = queue.oldest_s
             self._acts_s = self._ends_s + _AFTER_S
 
