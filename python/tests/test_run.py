@@ -124,6 +124,19 @@ def test_pandas_polars_and_numpy_read_a_trace(media: str) -> None:
     assert dict(same.iter_rows()) == pytest.approx(delays.to_dict())
 
 
+def test_differences_of_columns_may_be_negative(media: str) -> None:
+    record = giusto.run(media)
+    decisions, over_time = record.decisions, record.flows_over_time
+    for changes in (
+        decisions.to_pandas().eval("to_bps - from_bps"),
+        polars.from_arrow(decisions).select(polars.col("to_bps") - polars.col("from_bps"))["to_bps"],
+        over_time.to_pandas().received_rate_bps.diff(),
+    ):
+        assert -5e6 < changes.min() < 0 < changes.max() < 5e6
+    largest = giusto.sweep("first", seeds=[2**64 - 1]).flows
+    assert largest["seed"].to_pylist() == [2**64 - 1] and largest.schema.field("sent_packets").type == pyarrow.int64()
+
+
 def test_the_same_seed_gives_the_same_record(scenarios: Path) -> None:
     def run(seed: int) -> dict[str, object]:
         return {**giusto.run(scenarios / "paths/on-off.toml", seed).to_dict(), "wall_s": 0}

@@ -94,7 +94,8 @@ impl<'a, R> Columns<'a, R> {
         writer.into_inner().map_err(|error| error.into_error().into())
     }
 
-    /// As an Arrow record batch. Integers are unsigned with 64 bits, numbers have double precision; a missing value is null.
+    /// As an Arrow record batch. Integers have 64 bits and a sign, so that a difference may be negative; seeds have none. Numbers have
+    /// double precision; a missing value is null.
     ///
     /// # Errors
     ///
@@ -104,16 +105,23 @@ impl<'a, R> Columns<'a, R> {
         use std::sync::Arc;
 
         use arrow_array::{
-            ArrayRef, BooleanArray, Float64Array, RecordBatch, RecordBatchOptions, StringArray, UInt64Array,
+            ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, RecordBatchOptions, StringArray,
+            UInt64Array,
         };
         use arrow_schema::{Field, Schema};
 
-        let array = |(_, values): &(String, Values)| -> ArrayRef {
+        let signed = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+        let array = |(name, values): &(String, Values)| -> ArrayRef {
             match values {
                 Values::Text(values) => {
                     Arc::new(values.iter().map(Option::as_deref).collect::<StringArray>())
                 }
-                Values::Integer(values) => Arc::new(values.iter().copied().collect::<UInt64Array>()),
+                Values::Integer(values) if name == "seed" => {
+                    Arc::new(values.iter().copied().collect::<UInt64Array>())
+                }
+                Values::Integer(values) => {
+                    Arc::new(values.iter().map(|value| value.map(signed)).collect::<Int64Array>())
+                }
                 Values::Number(values) => Arc::new(values.iter().copied().collect::<Float64Array>()),
                 Values::Flag(values) => Arc::new(values.iter().copied().collect::<BooleanArray>()),
             }
@@ -136,5 +144,27 @@ impl Values {
             Self::Number(values) => values.get(row)?.map(|value| value.to_string()),
             Self::Flag(values) => values.get(row)?.map(|value| value.to_string()),
         }
+    }
+}
+
+#[cfg(all(test, feature = "arrow"))]
+mod tests {
+    use arrow_array::{
+        Array,
+        cast::AsArray,
+        types::{Int64Type, UInt64Type},
+    };
+
+    use super::*;
+
+    #[test]
+    fn differences_may_be_negative_and_seeds_large() {
+        let rows = [(u64::MAX, Some(7)), (1, Some(5)), (0, None)];
+        let batch =
+            Columns::of(&rows).integer("seed", |row| row.0).integer("bytes", |row| row.1).batch().unwrap();
+        let seeds = batch.column(0).as_primitive::<UInt64Type>();
+        assert_eq!(seeds.values().to_vec(), [u64::MAX, 1, 0]);
+        let bytes = batch.column(1).as_primitive::<Int64Type>();
+        assert_eq!((bytes.value(1) - bytes.value(0), bytes.is_null(2)), (-2, true));
     }
 }
