@@ -209,6 +209,7 @@ def test_recorded_frame_sizes_are_played() -> None:
         (lambda: giusto.Expect("queue-delay-p95", flw="call"), "no key flw: did you mean flow"),
         (lambda: giusto.Change("1 s", "wire", rates="1 Mbit/s"), "no key rates: did you mean rate"),
         (lambda: giusto.listen("127.0.0.1", 65536), "port must be from 0 to 65535, found 65536"),
+        (lambda: giusto.listen("127.0.0.1", 0, max_rate="0"), "max_rate must be above 0 bit/s"),
         (lambda: giusto.call("127.0.0.1", 0), "port must be from 1 to 65535, found 0"),
         (lambda: giusto.call("127.0.0.1:5006"), "host must have no port, found '127.0.0.1:5006': give it as port"),
         (lambda: giusto.listen("localhost:70000"), "host must have no port, found 'localhost:70000'"),

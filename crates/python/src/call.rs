@@ -164,6 +164,9 @@ impl Listener {
     ) -> Outcome<Self> {
         let own = Own::all(&controllers)?;
         let max_rate: Option<DataRate> = parsed_if_given("max_rate", max_rate)?;
+        if max_rate == Some(DataRate::ZERO) {
+            return Err(value_error("max_rate must be above 0 bit/s, such as \"2 Mbit/s\"").into());
+        }
         let max_rate = max_rate.unwrap_or(MediaPlan::default().max_rate);
         let algorithms = own.iter().map(Own::algorithm).collect();
         let settings = CallSettings { algorithms, ..settings(silence, timeline)? };
