@@ -311,3 +311,45 @@ fn a_file_that_was_deleted_is_begun_again() {
     let times: Vec<u64> = course.into_iter().map(|known| known.time).collect();
     assert_eq!(times, [START + 60, START + 120]);
 }
+
+#[test]
+fn figures_are_made_again_after_a_clock_was_wrong() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = folder.path().join("day.db");
+    let open = || Store::open(&database, spec().retention).unwrap();
+    let mut store = open();
+    let entry = |time| {
+        let (series, sample) = (Some(series("b", "voice")), Some(Sample::Unknown("no answer".to_owned())));
+        Entry { series, time, sample, notes: Vec::new(), notices: Vec::new() }
+    };
+    // The clock was seven hours ahead, and hours of that time are made; then it is set back.
+    store.record(entry(START + 10 * 3600)).unwrap();
+    store.maintain(START + 13 * 3600).unwrap();
+    store.record(entry(START + 3 * 3600)).unwrap();
+    let reader = Reader::open(&database).unwrap();
+    let to_b = reader.series().unwrap()[&series("b", "voice")];
+    let now = START + 3 * 3600 + 60;
+    let known = reader.hours(Metric::Known, START, now).unwrap();
+    assert_eq!(known[&(to_b, START + 3 * 3600)].count, 1);
+    // A restart before the hour is made forgets nothing.
+    drop(store);
+    let mut store = open();
+    store.record(entry(START + 6 * 3600)).unwrap();
+    store.maintain(START + 8 * 3600).unwrap();
+    let times = |span, now| {
+        let course = reader.course(to_b, span, now).unwrap().into_iter();
+        course.map(|known| (known.time, known.values[&Metric::Known].count)).collect::<Vec<_>>()
+    };
+    assert_eq!(times(Span::Week, START + 9 * 3600), [3, 6].map(|hour| (START + hour * 3600, 1)));
+
+    // Results of a day go together. A clock that is behind, as after a start, changes no day of which they are gone.
+    let now = START + spec().retention.results + 5 * 3600;
+    store.maintain(now).unwrap();
+    store.record(entry(60)).unwrap();
+    assert_eq!(times(Span::Year, now), [(START, 3)]);
+    store.maintain(now + DAY).unwrap();
+    store.record(entry(60)).unwrap();
+    assert_eq!(times(Span::Year, now + DAY), [(START, 3)]);
+    store.maintain(now + DAY).unwrap();
+    assert_eq!(times(Span::Year, now + DAY), [(START, 3)]);
+}

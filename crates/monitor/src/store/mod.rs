@@ -168,7 +168,6 @@ pub struct Store {
     /// Entries that had no room in memory either.
     dropped: u64,
     retention: Retention,
-    rolled: roll::Rolled,
     /// Holds the lock of the file; last, since to close it ends the locks of `SQLite` too.
     lock: Option<File>,
 }
@@ -189,9 +188,8 @@ impl Store {
         if version != schema::VERSION {
             return Err(StoreError::Version { path: name, found: version, known: schema::VERSION });
         }
-        let rolled = roll::Rolled::load(&db).map_err(failed)?;
         let (ids, pending) = (BTreeMap::new(), VecDeque::new());
-        Ok(Self { path: name, file: path.to_owned(), db, ids, pending, dropped: 0, retention, rolled, lock })
+        Ok(Self { path: name, file: path.to_owned(), db, ids, pending, dropped: 0, retention, lock })
     }
 
     /// Whether the path still names the file that was opened. `SQLite` would write on into a deleted one.
@@ -248,9 +246,6 @@ impl Store {
     pub fn record_all(&mut self, entries: Vec<Entry>) -> Result<(), StoreError> {
         if self.pending.is_empty() && self.is_there() && write(&mut self.db, &mut self.ids, &entries).is_ok()
         {
-            for entry in &entries {
-                self.rolled.on_result(entry.time);
-            }
             return Ok(());
         }
         self.ids.clear();
@@ -269,7 +264,6 @@ impl Store {
             let written = write(db, ids, std::slice::from_ref(entry));
             let source = match written {
                 Ok(()) => {
-                    self.rolled.on_result(entry.time);
                     self.pending.pop_front();
                     continue;
                 }
@@ -289,7 +283,7 @@ impl Store {
     /// [`StoreError`]; the next call does what is left.
     pub fn maintain(&mut self, now: u64) -> Result<(), StoreError> {
         let failed = |source| StoreError::Database { path: self.path.clone(), source };
-        self.rolled.roll(&mut self.db, now).map_err(failed)?;
+        roll::roll(&mut self.db, now).map_err(failed)?;
         roll::delete(&self.db, now, &self.retention).map_err(failed)
     }
 
@@ -360,6 +354,11 @@ fn write(db: &mut Connection, ids: &mut BTreeMap<SeriesKey, i64>, entries: &[Ent
         write_one(&changes, &mut into, ids, entry)?;
     }
     drop(into);
+    if let Some(earliest) =
+        entries.iter().filter(|entry| entry.sample.is_some()).map(|entry| entry.time).min()
+    {
+        roll::make_again(&changes, earliest)?;
+    }
     changes.commit()
 }
 

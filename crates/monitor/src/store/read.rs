@@ -180,7 +180,7 @@ impl Reader {
             Ok(((row.get(0)?, row.get::<_, i64>(1)? as u64), summary(row, 2, metric)?))
         })?;
         let mut hours: BTreeMap<(i64, u64), Summary> = rows.collect::<rusqlite::Result<_>>()?;
-        let rolled = self.rolled("hour")?.max(begin);
+        let rolled = roll::end(&self.db, "hour")?.max(begin);
         let newest =
             self.db.query_row("SELECT max(time) FROM result", [], |row| row.get::<_, Option<i64>>(0))?;
         // A clock that was ahead has left results of times to come.
@@ -193,12 +193,6 @@ impl Reader {
             hour += length;
         }
         Ok(hours)
-    }
-
-    fn rolled(&self, table: &str) -> rusqlite::Result<u64> {
-        let mut asked = self.db.prepare("SELECT value FROM state WHERE name = ?1")?;
-        let mut rows = asked.query([table])?;
-        Ok(rows.next()?.map(|row| row.get::<_, i64>(0)).transpose()?.unwrap_or_default() as u64)
     }
 
     /// A series over a span that ends at `now`.
@@ -228,25 +222,23 @@ impl Reader {
         );
         let mut asked = self.db.prepare(&text)?;
         let mut course = Vec::new();
-        let rolled = self.rolled(table)?;
-        for time in (begin..=now).step_by(length as usize).take_while(|time| *time < rolled) {
-            let mut rows = asked.query(params![time as i64, series])?;
+        let rolled = roll::end(&self.db, table)?;
+        for time in (begin..=now).step_by(length as usize) {
             let mut values = BTreeMap::new();
-            while let Some(row) = rows.next()? {
-                let metric = Metric::ALL.get(row.get::<_, i64>(0)? as usize).copied();
-                if let Some(metric) = metric {
-                    values.insert(metric, summary(row, 1, metric)?);
+            if time >= rolled {
+                // What is not rolled up yet is made of the results themselves, if they are still there.
+                let found = roll::summaries(&self.db, time, (time + length).min(now + 1), Some(series))?;
+                values.extend(found.into_iter().map(|((_, metric), summary)| (metric, summary)));
+            }
+            if values.is_empty() {
+                let mut rows = asked.query(params![time as i64, series])?;
+                while let Some(row) = rows.next()? {
+                    let metric = Metric::ALL.get(row.get::<_, i64>(0)? as usize).copied();
+                    if let Some(metric) = metric {
+                        values.insert(metric, summary(row, 1, metric)?);
+                    }
                 }
             }
-            if !values.is_empty() {
-                course.push(Known { time, values });
-            }
-        }
-        // What is not rolled up yet is made of the results themselves.
-        for time in (begin.max(rolled)..=now).step_by(length as usize) {
-            let found = roll::summaries(&self.db, time, (time + length).min(now + 1), Some(series))?;
-            let values: BTreeMap<Metric, Summary> =
-                found.into_iter().map(|((_, metric), summary)| (metric, summary)).collect();
             if !values.is_empty() {
                 course.push(Known { time, values });
             }

@@ -17,56 +17,46 @@ const LATE_S: u64 = 3900;
 /// The tables and the length of what a row of each stands for, in seconds.
 pub(super) const LEVELS: [(&str, u64); 2] = [("hour", 3600), ("day", 86_400)];
 
-/// The end of what is made already, of each level; 0 if nothing is.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Rolled([u64; LEVELS.len()]);
+/// The end of what is made already of a level; 0 if nothing is.
+pub(super) fn end(db: &Connection, table: &str) -> rusqlite::Result<u64> {
+    let mut asked = db.prepare("SELECT value FROM state WHERE name = ?1")?;
+    let mut rows = asked.query([table])?;
+    Ok(rows.next()?.map(|row| row.get::<_, i64>(0)).transpose()?.unwrap_or_default() as u64)
+}
 
-impl Rolled {
-    pub(super) fn load(db: &Connection) -> rusqlite::Result<Self> {
-        let mut rolled = Self::default();
-        let mut asked = db.prepare("SELECT value FROM state WHERE name = ?1")?;
-        for ((table, _), end) in LEVELS.iter().zip(&mut rolled.0) {
-            let mut rows = asked.query([table])?;
-            if let Some(row) = rows.next()? {
-                *end = row.get::<_, i64>(0)? as u64;
-            }
-        }
-        Ok(rolled)
+/// There are results of this time on whose figures may be made already: they are made again.
+pub(super) fn make_again(db: &Connection, time: u64) -> rusqlite::Result<()> {
+    for (table, length) in LEVELS {
+        let begin = (time - time % length) as i64;
+        db.execute("UPDATE state SET value = ?2 WHERE name = ?1 AND value > ?2", params![table, begin])?;
     }
+    Ok(())
+}
 
-    /// A result of a time whose figures are made already: they are made again.
-    pub(super) fn on_result(&mut self, time: u64) {
-        for ((_, length), end) in LEVELS.iter().zip(&mut self.0) {
-            if time < *end {
-                *end = time - time % length;
+/// Makes what is complete.
+pub(super) fn roll(db: &mut Connection, now: u64) -> rusqlite::Result<()> {
+    for (table, length) in LEVELS {
+        let complete = now.saturating_sub(LATE_S);
+        let mut end = end(db, table)?;
+        if complete < end + length {
+            continue;
+        }
+        let first = "SELECT min(time) FROM result WHERE time >= ?1";
+        while let Some(time) = db.query_row(first, [end as i64], |row| row.get::<_, Option<i64>>(0))? {
+            // Times without results are skipped.
+            let begin = time as u64 - time as u64 % length;
+            if complete < begin + length {
+                break;
             }
+            let changes = db.transaction()?;
+            one(&changes, table, begin, length)?;
+            end = begin + length;
+            let upsert = "INSERT OR REPLACE INTO state (name, value) VALUES (?1, ?2)";
+            changes.prepare(upsert)?.execute(params![table, end as i64])?;
+            changes.commit()?;
         }
     }
-
-    /// Makes what is complete.
-    pub(super) fn roll(&mut self, db: &mut Connection, now: u64) -> rusqlite::Result<()> {
-        for ((table, length), end) in LEVELS.iter().zip(&mut self.0) {
-            let complete = now.saturating_sub(LATE_S);
-            if complete < *end + length {
-                continue;
-            }
-            let first = "SELECT min(time) FROM result WHERE time >= ?1";
-            while let Some(time) = db.query_row(first, [*end as i64], |row| row.get::<_, Option<i64>>(0))? {
-                // Times without results are skipped.
-                let begin = time as u64 - time as u64 % length;
-                if complete < begin + length {
-                    break;
-                }
-                let changes = db.transaction()?;
-                one(&changes, table, begin, *length)?;
-                let upsert = "INSERT OR REPLACE INTO state (name, value) VALUES (?1, ?2)";
-                changes.prepare(upsert)?.execute(params![table, (begin + length) as i64])?;
-                changes.commit()?;
-                *end = begin + length;
-            }
-        }
-        Ok(())
-    }
+    Ok(())
 }
 
 /// Makes the figures of one hour or day.
@@ -110,10 +100,10 @@ pub(super) fn summaries(
     Ok(values.into_iter().filter_map(|(key, values)| Some((key, Summary::of(values)?))).collect())
 }
 
-/// Deletes what is older than it is kept.
+/// Deletes what is older than it is kept, in whole days, so that figures that are made again are those of all their results.
 pub(super) fn delete(db: &Connection, now: u64, retention: &Retention) -> rusqlite::Result<()> {
     let Retention { results, hours, days } = *retention;
-    let before = |kept: u64| now.saturating_sub(kept) as i64;
+    let before = |kept: u64| (now.saturating_sub(kept) / 86_400 * 86_400) as i64;
     db.execute("DELETE FROM result WHERE time < ?1", [before(results)])?;
     db.execute("DELETE FROM hour WHERE time < ?1", [before(hours)])?;
     db.execute("DELETE FROM day WHERE time < ?1", [before(days)])?;
