@@ -197,7 +197,7 @@ impl Service {
         let now = wall_clock();
         store.record_all(engine.resume(seconds(now), &store.open_events()?))?;
         let longest = config.spec.streams.iter().map(|stream| stream.interval).max().unwrap_or_default();
-        for entry in gap(store.last_result()?, seconds(now), longest) {
+        for entry in gap(store.last_result(seconds(now))?, seconds(now), longest) {
             store.record(entry)?;
         }
         let shared = Arc::new(Shared {

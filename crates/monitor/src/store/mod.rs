@@ -310,13 +310,14 @@ impl Store {
             .collect())
     }
 
-    /// The time of the last result of a monitor that ran before.
+    /// The time of the last result of a monitor that ran before, at most `now`: a clock that was ahead has left later ones.
     ///
     /// # Errors
     ///
     /// [`StoreError`] names the file.
-    pub fn last_result(&self) -> Result<Option<u64>, StoreError> {
-        let last = self.db.query_row("SELECT max(time) FROM result", [], |row| row.get::<_, Option<i64>>(0));
+    pub fn last_result(&self, now: u64) -> Result<Option<u64>, StoreError> {
+        let text = "SELECT max(time) FROM result WHERE time <= ?1";
+        let last = self.db.query_row(text, [now as i64], |row| row.get::<_, Option<i64>>(0));
         let last = last.map_err(|source| StoreError::Database { path: self.path.clone(), source })?;
         Ok(last.and_then(|time| u64::try_from(time).ok()))
     }
