@@ -37,7 +37,7 @@ struct Task {
     is_running: bool,
 }
 
-/// The newest result of a series, for those who watch.
+/// The newest result of a series, for those who watch; before the first one, what a monitor before has left.
 #[derive(Debug, Clone, PartialEq)]
 pub struct State {
     /// When its interval began.
@@ -113,7 +113,8 @@ impl Engine {
             crossed.extend(Bound::named(name).filter(|_| *kind == EventKind::Bound));
         }
         for (series, (out, crossed)) in open {
-            self.watches.insert(series.clone(), Watch::resumed(out, crossed));
+            self.watches.insert(series.clone(), Watch::resumed(out, crossed.iter().copied()));
+            self.states.insert(series.clone(), State { time: now, figures: None, crossed, results: [0; 2] });
         }
         self.forget_unwatched(now)
     }
@@ -184,7 +185,7 @@ impl Engine {
         }
     }
 
-    /// The state of each series that has a result since the start.
+    /// The state of each series that has a result since the start, or that a monitor before has left with an open event.
     pub fn states(&self) -> &BTreeMap<SeriesKey, State> {
         &self.states
     }

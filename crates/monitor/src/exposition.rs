@@ -60,8 +60,9 @@ const QUANTILES: [(&str, &str, [Metric; 2]); 3] = [
 /// The state as `OpenMetrics` 1.0 text. What is unknown has no sample, never 0.
 pub fn text(states: &BTreeMap<SeriesKey, State>, troubles: Troubles, store: StoreState) -> String {
     let mut text = Text::default();
+    let with_result = || states.iter().filter(|(_, state)| state.results != [0; 2]);
     text.family("monitor_known", "gauge", "1 where there is a newest result, 0 where it is unknown");
-    for (series, state) in states {
+    for (series, state) in with_result() {
         line(&mut text, "monitor_known", series, "", u8::from(state.figures.is_some()));
     }
     text.family(
@@ -69,7 +70,7 @@ pub fn text(states: &BTreeMap<SeriesKey, State>, troubles: Troubles, store: Stor
         "gauge",
         "When the interval of the newest result began, since the Unix epoch",
     );
-    for (series, state) in states {
+    for (series, state) in with_result() {
         line(&mut text, "monitor_result_time_seconds", series, "", state.time);
     }
     for (name, help, metric, factor) in FAMILIES {
@@ -163,7 +164,8 @@ mod tests {
         let figures = Figures::default().with(Metric::Loss, Some(0.0)).with(Metric::RttP99, Some(12.5));
         let up = State { time: 60, figures: Some(figures), crossed: vec![Bound::RttP99], results: [3, 1] };
         let down = State { time: 60, figures: None, crossed: vec![Bound::Reachable], results: [3, 3] };
-        let states = BTreeMap::from([(series("b"), up), (series("c"), down)]);
+        let left = State { time: 60, figures: None, crossed: vec![Bound::Loss], results: [0; 2] };
+        let states = BTreeMap::from([(series("b"), up), (series("c"), down), (series("d"), left)]);
         let text = text(&states, Troubles::default(), StoreState::default());
         for line in [
             "giusto_monitor_known{from=\"a\",to=\"b\",stream=\"s\"} 1",
@@ -171,11 +173,16 @@ mod tests {
             "giusto_monitor_loss_ratio{from=\"a\",to=\"b\",stream=\"s\"} 0",
             "giusto_monitor_rtt_seconds{from=\"a\",to=\"b\",stream=\"s\",quantile=\"0.99\"} 0.0125",
             "giusto_monitor_bound_crossed{from=\"a\",to=\"c\",stream=\"s\",bound=\"reachable\"} 1",
+            "giusto_monitor_bound_crossed{from=\"a\",to=\"d\",stream=\"s\",bound=\"loss\"} 1",
             "giusto_monitor_results_total{from=\"a\",to=\"b\",stream=\"s\",result=\"measured\"} 2",
         ] {
             assert!(text.lines().any(|found| found == line), "{line}\n{text}");
         }
         assert!(!text.contains("loss_ratio{from=\"a\",to=\"c\""), "{text}");
+        // Before the first result after a restart.
+        assert!(
+            !text.contains("known{from=\"a\",to=\"d\"") && !text.contains("time_seconds{from=\"a\",to=\"d\"")
+        );
         assert!(text.ends_with("# EOF\n"));
     }
 

@@ -10,6 +10,7 @@ use giusto_monitor::{
     pages::{Asked, Site, overview, pair},
     sample::{Measured, Sample, SeriesKey},
     store::{Entry, EventKind, Reader, Span, Store, StoreError},
+    watch::Bound,
 };
 use giusto_units::{TimeDelta, Timestamp};
 
@@ -240,6 +241,8 @@ fn a_monitor_that_starts_again_goes_on_where_it_was() {
     assert!(first.end - last <= 120, "{}", first.end - last);
     let mut engine = Engine::new(&spec, "a");
     assert!(engine.resume(second.start, &store.open_events().unwrap()).is_empty());
+    let crossed: Vec<_> = engine.states().values().map(|state| &state.crossed[..]).collect();
+    assert_eq!(crossed, [[Bound::Reachable]; 3]);
     for entry in giusto_monitor::engine::gap(Some(last), second.start, TimeDelta::from_seconds(60)) {
         store.record(entry).unwrap();
     }
