@@ -138,6 +138,8 @@ pub fn run(config: Config, host: &mut Host<'_>, stop: &AtomicBool) -> Result<(),
             }
         }
     });
+    // A notice that was accepted meanwhile is not sent again.
+    messages.try_iter().for_each(|message| service.on_message(message, stop, host));
     service.flush(host);
     Ok(())
 }
@@ -413,6 +415,13 @@ fn serve(address: SocketAddr, shared: &Arc<Shared>) -> Result<TextServer, Servic
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        io::{Read as _, Write as _},
+        net::TcpListener,
+    };
+
+    use giusto::scenario::{Document, Retention};
+
     use super::*;
 
     #[test]
@@ -428,5 +437,55 @@ mod tests {
         assert!(!steady.look(at(1_000_121), at(130)));
         assert!(!steady.look(at(1_003_720), at(3_729)));
         assert!(steady.look(at(1_003_721), at(3_730)));
+    }
+
+    /// Runs the monitor of a host that measures another, which does not answer.
+    fn run_down(
+        folder: &Path,
+        more: &str,
+        hold: impl Fn() + Sync,
+        mut say: impl FnMut(&str),
+        stop: &AtomicBool,
+    ) {
+        let text = format!(
+            r#"
+            listen = "127.0.0.1:0"
+            pairs = {{ kind = "list", list = [["a", "b"]] }}
+            host = [{{ id = "a", address = "192.0.2.1" }}, {{ id = "b", address = "192.0.2.2" }}]
+            stream = [{{ id = "load", kind = "cbr", interval = "1 s", duration = "100 ms" }}]
+            {more}
+            "#
+        );
+        let spec = Document::parse(&text, "monitor.toml").unwrap().monitor().unwrap();
+        let (here, database) = ("a".to_owned(), folder.join("monitor.db"));
+        let config = Config { spec, here, database, keys: None };
+        let hold = |_: &dyn Session, _: &str, _: u16, _: &AtomicBool| {
+            hold();
+            Err("no answer".to_owned())
+        };
+        run(config, &mut Host { hold: &hold, reload: &mut || None, say: &mut say }, stop).unwrap();
+    }
+
+    #[test]
+    fn a_notice_that_is_accepted_at_the_end_is_not_sent_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let hook = TcpListener::bind("127.0.0.1:0").unwrap();
+        let webhook = format!("webhook = {{ url = \"http://{}/\" }}", hook.local_addr().unwrap());
+        let stop = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let (mut client, _) = hook.accept().unwrap();
+                stop.store(true, Ordering::Relaxed);
+                // The monitor sees it meanwhile, and waits for the answer.
+                thread::park_timeout((LOOK + LOOK).to_std());
+                client.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").unwrap();
+                let _ = client.read(&mut [0; 1024]);
+            });
+            run_down(folder.path(), &webhook, || {}, |_| {}, &stop);
+        });
+        let retention = Retention { results: 0, hours: 0, days: 0 };
+        let store = Store::open(&folder.path().join("monitor.db"), retention).unwrap();
+        assert_eq!(store.open_events().unwrap().len(), 2, "an outage and a crossed bound");
+        assert_eq!(store.next_notice().unwrap(), None);
     }
 }
