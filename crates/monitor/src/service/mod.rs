@@ -301,8 +301,12 @@ impl Service {
         }
     }
 
-    /// Says once that results cannot be written, and once that they are again.
+    /// Says once that results cannot be written, and once that they are again; and that the file is another one.
     fn note_written(&mut self, written: Result<(), StoreError>, host: &mut Host<'_>) {
+        if self.store.take_begun_again() {
+            let path = self.store.path();
+            (host.say)(&format!("warning: {path}: was deleted or replaced: earlier results are not there"));
+        }
         match (written, &self.store_failure) {
             (Ok(()), None) | (Err(_), Some(_)) => {}
             (Ok(()), Some(_)) => {
@@ -418,6 +422,7 @@ mod tests {
     use std::{
         io::{Read as _, Write as _},
         net::TcpListener,
+        sync::atomic::AtomicUsize,
     };
 
     use giusto::scenario::{Document, Retention};
@@ -487,5 +492,19 @@ mod tests {
         let store = Store::open(&folder.path().join("monitor.db"), retention).unwrap();
         assert_eq!(store.open_events().unwrap().len(), 2, "an outage and a crossed bound");
         assert_eq!(store.next_notice().unwrap(), None);
+    }
+
+    #[test]
+    fn a_deleted_database_is_missed_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let (stop, runs) = (AtomicBool::new(false), AtomicUsize::new(0));
+        let hold = || match runs.fetch_add(1, Ordering::Relaxed) {
+            0 => std::fs::remove_file(folder.path().join("monitor.db")).unwrap(),
+            run => stop.store(run == 2, Ordering::Relaxed),
+        };
+        let mut said = Vec::new();
+        run_down(folder.path(), "", hold, |text| said.push(text.to_owned()), &stop);
+        let missed = said.iter().filter(|text| text.contains("was deleted or replaced"));
+        assert_eq!(missed.count(), 1, "{said:?}");
     }
 }

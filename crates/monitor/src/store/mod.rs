@@ -168,6 +168,8 @@ pub struct Store {
     /// Entries that had no room in memory either.
     dropped: u64,
     retention: Retention,
+    /// The file was begun again, and nobody was told yet.
+    begun_again: bool,
     /// Holds the lock of the file; last, since to close it ends the locks of `SQLite` too.
     lock: Option<File>,
 }
@@ -189,7 +191,17 @@ impl Store {
             return Err(StoreError::Version { path: name, found: version, known: schema::VERSION });
         }
         let (ids, pending) = (BTreeMap::new(), VecDeque::new());
-        Ok(Self { path: name, file: path.to_owned(), db, ids, pending, dropped: 0, retention, lock })
+        Ok(Self {
+            path: name,
+            file: path.to_owned(),
+            db,
+            ids,
+            pending,
+            dropped: 0,
+            retention,
+            begun_again: false,
+            lock,
+        })
     }
 
     /// Whether the path still names the file that was opened. `SQLite` would write on into a deleted one.
@@ -205,6 +217,7 @@ impl Store {
         }
         let mut opened = Self::open(&self.file, self.retention)?;
         (opened.pending, opened.dropped) = (std::mem::take(&mut self.pending), self.dropped);
+        opened.begun_again = true;
         *self = opened;
         Ok(())
     }
@@ -212,6 +225,11 @@ impl Store {
     /// The file.
     pub fn path(&self) -> &str {
         &self.path
+    }
+
+    /// Whether the file was begun again since the last call, because it had been deleted or replaced.
+    pub(crate) fn take_begun_again(&mut self) -> bool {
+        std::mem::take(&mut self.begun_again)
     }
 
     /// Sets how long results are kept.
