@@ -36,11 +36,13 @@ const NAME_V6: usize = 28;
 pub(crate) struct Name {
     bytes: [u8; NAME_V6],
     len: u32,
+    /// The address of this machine from which to send there; `None`: the system chooses.
+    pub(crate) home: Option<IpAddr>,
 }
 
 impl Name {
     /// Space for an address that the kernel writes.
-    pub(crate) const EMPTY: Self = Self { bytes: [0; NAME_V6], len: 0 };
+    pub(crate) const EMPTY: Self = Self { bytes: [0; NAME_V6], len: 0, home: None };
 
     /// `address` for a socket of this family: on an IPv6 socket an IPv4 address is mapped.
     pub(crate) fn of(address: SocketAddr, v6_socket: bool) -> Self {
@@ -120,21 +122,36 @@ pub(crate) enum SendOption {
     LaunchAt(u64),
 }
 
-/// Control messages of one datagram: space for the timestamps of the kernel and of a card, a drop count, a stride, two traffic classes
-/// and a TTL; or for an error.
+/// Control messages of one datagram: space for the timestamps of the kernel and of a card, a drop count, a stride, two traffic classes,
+/// a TTL and two addresses; or for an error.
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(8))]
 pub(crate) struct Control {
-    bytes: [u8; 320],
+    bytes: [u8; 384],
     len: usize,
 }
 
 impl Control {
     /// Space for control messages that the kernel writes.
-    pub(crate) const EMPTY: Self = Self { bytes: [0; 320], len: 0 };
+    pub(crate) const EMPTY: Self = Self { bytes: [0; 384], len: 0 };
 
-    /// The control message that requests `option`.
-    fn of(option: SendOption) -> Self {
+    /// The control messages that request `option`, and `home` as the source address.
+    fn of(option: Option<SendOption>, home: Option<IpAddr>) -> Self {
+        let mut control = Self::EMPTY;
+        // `struct in_pktinfo` and `struct in6_pktinfo`: the system chooses the interface.
+        match home {
+            Some(IpAddr::V4(home)) => {
+                let [a, b, c, d] = home.octets();
+                control.push(libc::IPPROTO_IP, libc::IP_PKTINFO, &[0, 0, 0, 0, a, b, c, d, 0, 0, 0, 0]);
+            }
+            Some(IpAddr::V6(home)) => {
+                let mut info = [0; 20];
+                info.iter_mut().zip(home.octets()).for_each(|(place, byte)| *place = byte);
+                control.push(libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, &info);
+            }
+            None => {}
+        }
+        let Some(option) = option else { return control };
         let (level, kind, value): (_, _, &[u8]) = match option {
             SendOption::Segment(segment) => (libc::SOL_UDP, libc::UDP_SEGMENT, &segment.to_ne_bytes()),
             SendOption::ClassV4(class) => (libc::IPPROTO_IP, libc::IP_TOS, &i32::from(class).to_ne_bytes()),
@@ -143,17 +160,20 @@ impl Control {
             }
             SendOption::LaunchAt(nanos) => (libc::SOL_SOCKET, libc::SCM_TXTIME, &nanos.to_ne_bytes()),
         };
+        control.push(level, kind, value);
+        control
+    }
+
+    fn push(&mut self, level: i32, kind: i32, value: &[u8]) {
         let length = CONTROL_HEADER + value.len();
-        let mut control = Self::EMPTY;
-        let mut at = 0;
+        let mut at = self.len;
         for field in [&length.to_ne_bytes()[..], &level.to_ne_bytes(), &kind.to_ne_bytes(), value] {
-            if let Some(room) = control.bytes.get_mut(at..at + field.len()) {
+            if let Some(room) = self.bytes.get_mut(at..at + field.len()) {
                 room.copy_from_slice(field);
             }
             at += field.len();
         }
-        control.len = length.next_multiple_of(mem::size_of::<usize>());
-        control
+        self.len += length.next_multiple_of(mem::size_of::<usize>());
     }
 
     /// Control messages as the kernel wrote them.
@@ -204,7 +224,8 @@ pub(crate) fn send_messages<'a>(
     messages: impl Iterator<Item = &'a [u8]>,
     option: Option<SendOption>,
 ) -> Result<usize, Errno> {
-    let mut control = option.map(Control::of);
+    let home = to.and_then(|name| name.home);
+    let mut control = (option.is_some() || home.is_some()).then(|| Control::of(option, home));
     let mut headers = blank_headers();
     let mut parts = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; MESSAGES_PER_CALL];
     let mut count: usize = 0;

@@ -30,7 +30,7 @@ impl UdpSocket {
         while taken < MAX_ANSWERS {
             let mut payload = [0; 64];
             let mut part = [IoSliceMut::new(&mut payload)];
-            let mut control = cmsg_space!(libc::sock_extended_err, libc::sockaddr_in6, [u8; 128]);
+            let mut control = cmsg_space!(libc::sock_extended_err, libc::sockaddr_in6, [u8; 192]);
             let flags = MsgFlags::MSG_ERRQUEUE | MsgFlags::MSG_DONTWAIT;
             let answer =
                 recvmsg::<SockaddrStorage>(self.as_fd().as_raw_fd(), &mut part, Some(&mut control), flags);

@@ -6,6 +6,7 @@
 mod config;
 mod departures;
 mod errors;
+mod home;
 mod launch;
 mod lending;
 mod mtu;
@@ -175,6 +176,7 @@ pub struct UdpSocket {
     granted: Granted,
     sending: send::Sending,
     forbids_fragments: AtomicBool,
+    homes: home::Homes,
     departures: departures::Departures,
     /// Looked for when it is first needed: the socket may be connected until then.
     card: OnceLock<Option<Arc<stamping::Card>>>,
@@ -227,7 +229,7 @@ impl UdpSocket {
     ) -> Result<Self, SocketError> {
         socket.bind(&SockAddr::from(address)).map_err(|source| SocketError::Bind { address, source })?;
         let local = local_address(&socket).map_err(|source| SocketError::Bind { address, source })?;
-        let socket = Self {
+        let mut socket = Self {
             socket,
             v6: address.is_ipv6(),
             local,
@@ -235,9 +237,14 @@ impl UdpSocket {
             granted,
             sending: send::Sending::default(),
             forbids_fragments: AtomicBool::new(false),
+            homes: home::Homes::default(),
             departures: departures::Departures::default(),
             card: OnceLock::new(),
         };
+        // One that asks has any free port: its answers come to where the system sends from now.
+        if address.ip().is_unspecified() && address.port() != 0 {
+            socket.look_for_homes(true);
+        }
         if config.dont_fragment {
             socket.forbid_fragments(true)?;
         }
@@ -269,7 +276,11 @@ impl UdpSocket {
     /// As [`bind`](Self::bind) and [`connect`](Self::connect).
     pub fn beside(&self, peer: SocketAddr, config: &SocketConfig) -> Result<Self, SocketError> {
         share_port(&self.socket, true)?;
-        let beside = Self::bind_shared(self.local, config, true);
+        // Where the system chooses the address to which the peer has sent, it can also choose again once that is away.
+        let is_chosen = |home: IpAddr| Self::connected(peer, config).is_ok_and(|own| own.local.ip() == home);
+        let home = self.homes.of(peer).filter(|home| !is_chosen(*home));
+        let local = home.map_or(self.local, |home| SocketAddr::new(home, self.local.port()));
+        let beside = Self::bind_shared(local, config, true);
         share_port(&self.socket, false)?;
         let mut beside = beside?;
         // It goes on to share, with the next beside the same socket. Against others that one holds the port.
@@ -286,6 +297,7 @@ impl UdpSocket {
         let failed = |source| SocketError::Connect { address: peer, source };
         self.connect_to(peer).map_err(failed)?;
         self.local = local_address(&self.socket).map_err(failed)?;
+        self.look_for_homes(false);
         Ok(())
     }
 

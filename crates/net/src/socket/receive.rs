@@ -240,6 +240,7 @@ impl UdpSocket {
                 Err(Errno::EINTR) => {}
                 Ok(received) => {
                     batch.filled = received;
+                    self.homes.note(batch.slots.iter().take(received));
                     if let Some(card) = self.card() {
                         let slots = batch.slots.iter().take(received);
                         let stamped = slots.filter(|slot| batch.stamp_of_card(slot).is_some()).count();

@@ -1,9 +1,9 @@
 //! Sending: single datagrams, and runs of them in few system calls.
 
 use std::{
-    io::{self, IoSlice},
+    io,
     net::SocketAddr,
-    os::fd::{AsFd, AsRawFd},
+    os::fd::AsFd,
     sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
     time::Duration,
 };
@@ -11,10 +11,7 @@ use std::{
 use nix::{
     errno::Errno,
     poll::{PollFd, PollFlags, ppoll},
-    sys::{
-        socket::{ControlMessage, MsgFlags, SockaddrStorage, sendmsg},
-        time::TimeSpec,
-    },
+    sys::time::TimeSpec,
     time::ClockId,
 };
 use serde::Serialize;
@@ -233,18 +230,12 @@ impl UdpSocket {
             Some(to) => to.is_ipv4(),
             None => self.local.is_ipv4(),
         };
-        let (octet, wide) = (class.byte(), i32::from(class.byte()));
-        let note = if is_v4 { ControlMessage::Ipv4Tos(&octet) } else { ControlMessage::Ipv6TClass(&wide) };
-        // On an IPv6 socket an IPv4 address is mapped.
-        let name = to.map(|to| match to {
-            SocketAddr::V4(v4) if self.v6 => SocketAddr::from((v4.ip().to_ipv6_mapped(), v4.port())).into(),
-            to => SockaddrStorage::from(to),
-        });
-        let parts = [IoSlice::new(bytes)];
-        let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
+        let option =
+            if is_v4 { SendOption::ClassV4(class.byte()) } else { SendOption::ClassV6(class.byte()) };
+        let name = to.map(|to| self.name(to));
         let mut waited = false;
         loop {
-            match sendmsg(self.as_fd().as_raw_fd(), &parts, &[note], flags, name.as_ref()) {
+            match sys::send_messages(self.as_fd(), name.as_ref(), std::iter::once(bytes), Some(option)) {
                 Ok(_) => {
                     self.sending.datagrams.fetch_add(1, Relaxed);
                     return Ok(());
@@ -404,8 +395,9 @@ impl UdpSocket {
         }
     }
 
-    /// `to` as the kernel takes it, with the flow label of this socket.
+    /// `to` as the kernel takes it, with the flow label of this socket and the address to which it has sent.
     fn name(&self, to: SocketAddr) -> Name {
+        let home = self.homes.of(to);
         let to = match to {
             SocketAddr::V6(mut v6) if self.config.path.flow_label.is_some() => {
                 v6.set_flowinfo(self.config.path.flow_info());
@@ -413,7 +405,9 @@ impl UdpSocket {
             }
             to => to,
         };
-        Name::of(to, self.v6)
+        let mut name = Name::of(to, self.v6);
+        name.home = home;
+        name
     }
 
     fn send_one(&self, to: Option<SocketAddr>, bytes: &[u8]) -> Result<(), SendError> {
@@ -445,6 +439,7 @@ impl UdpSocket {
         I: Iterator<Item = &'a [u8]>,
     {
         let is_split = matches!(option, Some(SendOption::Segment(_)));
+        let mut to = to.copied();
         let mut taken = 0;
         let mut waiting_since = None;
         let mut refusals = 0;
@@ -454,13 +449,17 @@ impl UdpSocket {
                 return (taken, Ok(()));
             }
             self.sending.calls.fetch_add(1, Relaxed);
-            match sys::send_messages(self.as_fd(), to, messages, option) {
+            match sys::send_messages(self.as_fd(), to.as_ref(), messages, option) {
                 Ok(sent) => {
                     taken += sent;
                     waiting_since = None;
                     refusals = 0;
                 }
                 Err(Errno::EINTR) => {}
+                // The address to which the peer has sent is no longer of this machine: the system chooses another one.
+                // The error depends on the version of Linux and on the family.
+                Err(Errno::EINVAL | Errno::ENETUNREACH | Errno::EADDRNOTAVAIL)
+                    if to.as_mut().is_some_and(|to| to.home.take().is_some()) => {}
                 // The answer to an earlier datagram, which is reported once: this one has not been tried yet.
                 Err(Errno::ECONNREFUSED) if refusals < MAX_REFUSALS => {
                     self.sending.unreachable.fetch_add(1, Relaxed);
