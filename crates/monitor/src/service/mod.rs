@@ -39,6 +39,8 @@ const MAINTENANCE: TimeDelta = TimeDelta::from_seconds(30);
 /// Chosen by us.
 const JUMP: TimeDelta = TimeDelta::from_seconds(60);
 const SETTLES: TimeDelta = TimeDelta::from_seconds(3600);
+/// The same after a start with no result for this time, in seconds: the clock may be ahead until it is set. Chosen by us.
+const LONG_S: u64 = 86_400;
 /// The most streams at a time.
 const MAX_STREAMS: usize = 64;
 /// The time for each step of telling a webhook.
@@ -199,9 +201,12 @@ impl Service {
         let now = wall_clock();
         store.record_all(engine.resume(seconds(now), &store.open_events()?))?;
         let longest = config.spec.streams.iter().map(|stream| stream.interval).max().unwrap_or_default();
-        for entry in gap(store.last_result(seconds(now))?, seconds(now), longest) {
+        let last = store.last_result(seconds(now))?;
+        for entry in gap(last, seconds(now), longest) {
             store.record(entry)?;
         }
+        let is_long = last.is_some_and(|last| seconds(now) - last > LONG_S);
+        let since = Timestamp::ZERO + if is_long { SETTLES } else { TimeDelta::ZERO };
         let shared = Arc::new(Shared {
             site: Mutex::new(site(&config, &database)),
             metrics: Mutex::new(exposition::text(engine.states(), engine.troubles(), StoreState::default())),
@@ -220,7 +225,7 @@ impl Service {
             store_failure: None,
             maintenance: Timestamp::ZERO,
             clock: Clock::start(),
-            steady: Steady::default(),
+            steady: Steady { last: None, since },
         };
         service.announce(host);
         service.show();
@@ -428,6 +433,7 @@ mod tests {
     use giusto::scenario::{Document, Retention};
 
     use super::*;
+    use crate::{sample::SeriesKey, store::Entry};
 
     #[test]
     fn a_clock_that_jumps_is_not_believed_for_a_while() {
@@ -492,6 +498,25 @@ mod tests {
         let store = Store::open(&folder.path().join("monitor.db"), retention).unwrap();
         assert_eq!(store.open_events().unwrap().len(), 2, "an outage and a crossed bound");
         assert_eq!(store.next_notice().unwrap(), None);
+    }
+
+    #[test]
+    fn a_clock_that_is_far_ahead_at_the_start_deletes_nothing_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let retention = Retention { results: 90 * 86_400, hours: 0, days: 0 };
+        let open = || Store::open(&folder.path().join("monitor.db"), retention).unwrap();
+        let now = seconds(wall_clock());
+        for age in [100 * 86_400, 86_000] {
+            let series = SeriesKey { from: "a".to_owned(), to: "b".to_owned(), stream: "load".to_owned() };
+            let (sample, time) = (Some(Sample::Unknown("no answer".to_owned())), now - age);
+            let entry = Entry { series: Some(series), time, sample, notes: Vec::new(), notices: Vec::new() };
+            open().record(entry).unwrap();
+            let stop = AtomicBool::new(false);
+            run_down(folder.path(), "", || stop.store(true, Ordering::Relaxed), |_| {}, &stop);
+            assert_eq!(open().last_result(time).unwrap(), Some(time), "{age} s");
+        }
+        // That of the first turn is gone: the clock agrees with the latest result.
+        assert_eq!(open().last_result(now - 90 * 86_400).unwrap(), None);
     }
 
     #[test]
