@@ -111,11 +111,6 @@ fn prefix(text: &str) -> Result<IpNet, String> {
 }
 
 impl ServerArgs {
-    /// When the service ends, if it was started at `now`.
-    pub(crate) fn ends_at(&self, now: Timestamp) -> Option<Timestamp> {
-        self.duration.map(|duration| now + duration)
-    }
-
     pub(crate) fn prefixes(&self) -> Prefixes {
         Prefixes { allow: self.allow.clone(), deny: self.deny.clone() }
     }
@@ -266,7 +261,7 @@ impl Service {
     }
 
     /// Keeps the first error.
-    fn note(&mut self, printed: anyhow::Result<()>) {
+    pub(crate) fn note(&mut self, printed: anyhow::Result<()>) {
         if self.printed.is_ok() {
             self.printed = printed;
         }

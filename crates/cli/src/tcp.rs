@@ -7,7 +7,7 @@ use std::{
 };
 
 use clap::Args;
-use giusto_net::TrafficClass;
+use giusto_net::{Clock, TrafficClass, driver::Verdict};
 use giusto_units::TimeDelta;
 use serde_json::json;
 
@@ -19,7 +19,7 @@ use crate::{
     output::{FormArgs, Output, TextArgs},
     path::PathArgs,
     run::Run,
-    server::ServerArgs,
+    server::{ServerArgs, Service},
     usage::misuse,
 };
 use giusto::{
@@ -176,8 +176,8 @@ pub(crate) struct TcpServerArgs {
     #[arg(long)]
     once: bool,
 
-    /// Maximum number of simultaneous connections, each with a thread
-    #[arg(long, default_value_t = 128, value_name = "N", value_parser = whole::<u16>(1, 1000))]
+    /// Maximum number of simultaneous connections, each with a thread; one host gets at most half of them
+    #[arg(long, default_value_t = 256, value_name = "N", value_parser = whole::<u16>(1, 1000))]
     max_streams: u16,
 }
 
@@ -193,29 +193,29 @@ impl Run for TcpServerArgs {
         let server = self.server.open(DEFAULT_PORT, |address| {
             TcpServer::open(address, self.server.prefixes(), self.max_streams.into())
         })?;
-        console::complain(&format!("listening on {} (TCP); Ctrl-C ends", server.address()));
-        let clock = giusto_net::Clock::start();
-        let end = self.server.ends_at(clock.now());
-        let mut output = Output::new(&self.server.output, TextArgs::default(), false);
-        let (mut served, mut printed) = (VecDeque::<TcpServed>::new(), Ok(()));
+        let mut service = Service::start(&self.server, TextArgs::default(), Clock::start())?;
+        service.printer.note(format!("listening on {} (TCP); Ctrl-C ends", server.address()));
+        let mut served = VecDeque::<TcpServed>::new();
         server.run(stop, |ended| {
-            let is_over = end.is_some_and(|end| clock.now() >= end) || (self.once && ended.is_some());
+            let is_over = self.once && ended.is_some();
             match ended {
-                Some(one) if output.is_one_object() => {
+                Some(one) if service.output.is_one_object() => {
                     served.push_back(one);
                     if served.len() > KEPT {
                         served.pop_front();
                     }
                 }
-                Some(one) => printed = output.tcp_served(&one, &served_line(&one)),
+                Some(one) => {
+                    let printed = service.output.tcp_served(&one, &served_line(&one));
+                    service.note(printed);
+                }
                 None => {}
             }
-            !is_over && printed.is_ok() && !output.is_closed()
+            service.turn() == Verdict::Continue && !is_over
         });
-        printed?;
-        if output.is_one_object() {
-            console::print_json(&json!({ "connections": served }))?;
+        if service.output.is_one_object() {
+            service.output.object(&json!({ "connections": served }))?;
         }
-        Ok(ExitCode::SUCCESS)
+        service.finish(stop, false)
     }
 }

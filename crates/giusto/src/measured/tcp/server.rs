@@ -1,18 +1,19 @@
 //! The far end of TCP load.
 
 use std::{
+    collections::BTreeMap,
     io::{self, Read, Write},
-    net::{SocketAddr, TcpListener, TcpStream},
+    net::{IpAddr, SocketAddr, TcpListener, TcpStream},
     sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
     },
     thread,
     time::Duration,
 };
 
 use giusto_net::{Clock, await_readable};
-use giusto_session::probe::Prefixes;
+use giusto_session::{host, probe::Prefixes};
 use serde::Serialize;
 
 use super::{ANSWER, ASK, BLOCK_HEADER, FILLER, LOAD, MAGIC, PROBE, TOTAL, answer};
@@ -46,7 +47,7 @@ pub struct TcpServed {
 }
 
 impl TcpServer {
-    /// Listens on `address`.
+    /// Listens on `address`. One host gets at most half of the connections.
     ///
     /// # Errors
     ///
@@ -67,36 +68,40 @@ impl TcpServer {
     /// Serves until `stop` is set or `on_turn` returns false; it is called several times a second, and with each load connection that
     /// has ended.
     pub fn run(&self, stop: &AtomicBool, mut on_turn: impl FnMut(Option<TcpServed>) -> bool) {
-        let (halt, open) = (AtomicBool::new(false), Arc::new(AtomicUsize::new(0)));
-        let ended = Mutex::new(Vec::new());
+        let (halt, open, ended) = (AtomicBool::new(false), Connections::default(), Mutex::new(Vec::new()));
         let take_ended = || std::mem::take(&mut *ended.lock().unwrap_or_else(PoisonError::into_inner));
         thread::scope(|scope| {
             let mut goes_on = true;
             while goes_on && !stop.load(Ordering::Relaxed) {
-                while let Ok((stream, from)) = self.listener.accept() {
-                    let is_full = open.load(Ordering::Relaxed) >= self.max_connections;
-                    if is_full || !self.prefixes.admit(from.ip().to_canonical()) {
+                let refused = loop {
+                    let (stream, from) = match self.listener.accept() {
+                        Ok(accepted) => accepted,
+                        Err(error) => break error.kind(),
+                    };
+                    let admitted = self.prefixes.admit(from.ip().to_canonical());
+                    if !admitted || !open.admit(host(from.ip()), self.max_connections) {
                         continue;
                     }
-                    open.fetch_add(1, Ordering::Relaxed);
-                    let (ended, halt) = (&ended, &halt);
-                    let open_there = Arc::clone(&open);
+                    let (ended, halt, open) = (&ended, &halt, &open);
                     let serving = thread::Builder::new().spawn_scoped(scope, move || {
-                        let served = serve(stream, from, halt);
+                        let served = serve(&stream, from, halt);
                         ended.lock().unwrap_or_else(PoisonError::into_inner).extend(served);
-                        open_there.fetch_sub(1, Ordering::Relaxed);
+                        open.end(host(from.ip()));
                     });
                     if serving.is_err() {
                         // Without a thread the connection is closed.
-                        open.fetch_sub(1, Ordering::Relaxed);
+                        open.end(host(from.ip()));
                     }
-                }
+                };
                 for served in take_ended() {
                     goes_on &= on_turn(Some(served));
                 }
                 goes_on = goes_on && on_turn(None);
-                if goes_on {
-                    await_readable(&self.listener, LOOK);
+                match refused {
+                    _ if !goes_on => {}
+                    io::ErrorKind::WouldBlock => await_readable(&self.listener, LOOK),
+                    // Too many open files, for example: the connection waits on.
+                    _ => thread::park_timeout(LOOK),
                 }
             }
             halt.store(true, Ordering::Relaxed);
@@ -107,14 +112,40 @@ impl TcpServer {
     }
 }
 
+/// The open connections of each host.
+#[derive(Debug, Default)]
+struct Connections(Mutex<BTreeMap<IpAddr, usize>>);
+
+impl Connections {
+    /// Whether one more of `host` has room.
+    fn admit(&self, host: IpAddr, most: usize) -> bool {
+        let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let all: usize = open.values().sum();
+        let own = open.get(&host).copied().unwrap_or(0);
+        let has_room = all < most && own < most.div_ceil(2);
+        if has_room {
+            open.insert(host, own + 1);
+        }
+        has_room
+    }
+
+    fn end(&self, host: IpAddr) {
+        let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(own) = open.get_mut(&host) {
+            *own = own.saturating_sub(1);
+        }
+        open.retain(|_, own| *own > 0);
+    }
+}
+
 /// Serves one connection to its end. Returns what a load connection has carried.
-fn serve(mut stream: TcpStream, from: SocketAddr, halt: &AtomicBool) -> Option<TcpServed> {
+fn serve(mut stream: &TcpStream, from: SocketAddr, halt: &AtomicBool) -> Option<TcpServed> {
     stream.set_nonblocking(false).ok()?;
     stream.set_nodelay(true).ok()?;
     stream.set_read_timeout(Some(LOOK)).ok()?;
     // A client that does not read its answers is not worth a thread.
     stream.set_write_timeout(Some(IDLE)).ok()?;
-    let mut reader = Patient { stream: stream.try_clone().ok()?, halt, silent: 0 };
+    let mut reader = Patient { stream, halt, silent: 0 };
     let mut hello = [0; MAGIC.len() + 1];
     reader.read_exact(&mut hello).ok()?;
     let (magic, kind) = hello.split_at(MAGIC.len());
@@ -179,7 +210,7 @@ fn take_load(reader: &mut impl Read, writer: &mut impl Write, from: SocketAddr) 
 
 /// Reads with a timeout, again and again until the connection was silent for too long or the server ends.
 struct Patient<'a> {
-    stream: TcpStream,
+    stream: &'a TcpStream,
     halt: &'a AtomicBool,
     silent: u32,
 }
@@ -208,6 +239,24 @@ impl Read for Patient<'_> {
 mod tests {
     use super::*;
     use crate::measured::tcp::block_header;
+
+    #[test]
+    fn one_host_gets_half_of_the_connections() {
+        let [one, other, third] = [1, 2, 3].map(|last| IpAddr::from([192, 0, 2, last]));
+        let open = Connections::default();
+        let admitted = |hosts: &[IpAddr]| hosts.iter().map(|host| open.admit(*host, 5)).collect::<Vec<_>>();
+        assert_eq!(admitted(&[one, one, one, one]), [true, true, true, false]);
+        assert_eq!(admitted(&[other, other, other, third]), [true, true, false, false]);
+        open.end(one);
+        assert_eq!(admitted(&[third, one]), [true, false]);
+        open.end(third);
+        assert_eq!(admitted(&[one, one]), [true, false]);
+        // Hosts without connections are forgotten.
+        for host in [one, one, one, other, other] {
+            open.end(host);
+        }
+        assert!(open.0.lock().unwrap().is_empty());
+    }
 
     #[test]
     fn blocks_are_counted_and_requests_answered() {
