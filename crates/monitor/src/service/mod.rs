@@ -391,6 +391,10 @@ impl Service {
                 Err(error) => (host.say)(&format!("error: {error}: the page stays where it was")),
             }
         }
+        if config.spec.webhook != self.config.spec.webhook {
+            // What another one refused says nothing about this one.
+            (self.attempts, self.told_failed) = (Attempts::default(), false);
+        }
         self.store.set_retention(config.spec.retention);
         let ended = self.engine.reload(seconds(wall_clock()), &config.spec, &config.here);
         let written = self.store.record_all(ended);
@@ -450,14 +454,8 @@ mod tests {
         assert!(steady.look(at(1_003_721), at(3_730)));
     }
 
-    /// Runs the monitor of a host that measures another, which does not answer.
-    fn run_down(
-        folder: &Path,
-        more: &str,
-        hold: impl Fn() + Sync,
-        mut say: impl FnMut(&str),
-        stop: &AtomicBool,
-    ) {
+    /// A host that measures another once a second.
+    fn config(folder: &Path, more: &str) -> Config {
         let text = format!(
             r#"
             listen = "127.0.0.1:0"
@@ -468,13 +466,41 @@ mod tests {
             "#
         );
         let spec = Document::parse(&text, "monitor.toml").unwrap().monitor().unwrap();
-        let (here, database) = ("a".to_owned(), folder.join("monitor.db"));
-        let config = Config { spec, here, database, keys: None };
+        Config { spec, here: "a".to_owned(), database: folder.join("monitor.db"), keys: None }
+    }
+
+    /// Runs its monitor; the other host does not answer.
+    fn run_down(
+        config: Config,
+        reload: &mut dyn FnMut() -> Option<Result<Config, String>>,
+        hold: impl Fn() + Sync,
+        mut say: impl FnMut(&str),
+        stop: &AtomicBool,
+    ) {
         let hold = |_: &dyn Session, _: &str, _: u16, _: &AtomicBool| {
             hold();
             Err("no answer".to_owned())
         };
-        run(config, &mut Host { hold: &hold, reload: &mut || None, say: &mut say }, stop).unwrap();
+        run(config, &mut Host { hold: &hold, reload, say: &mut say }, stop).unwrap();
+    }
+
+    #[test]
+    fn the_first_failure_of_another_webhook_is_said_too() {
+        let folder = tempfile::tempdir().unwrap();
+        // Nothing listens at either.
+        let [first, second] = [(); 2].map(|()| {
+            let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+            config(folder.path(), &format!("webhook = {{ url = \"http://127.0.0.1:{port}/\" }}"))
+        });
+        let (stop, runs, failures) = (AtomicBool::new(false), AtomicUsize::new(0), AtomicUsize::new(0));
+        let mut second = Some(second);
+        let mut reload = || second.take_if(|_| failures.load(Ordering::Relaxed) > 0).map(Ok);
+        let hold = || stop.store(runs.fetch_add(1, Ordering::Relaxed) > 5, Ordering::Relaxed);
+        let say = |text: &str| {
+            failures.fetch_add(usize::from(text.starts_with("warning: webhook")), Ordering::Relaxed);
+        };
+        run_down(first, &mut reload, hold, say, &stop);
+        assert_eq!(failures.into_inner(), 2);
     }
 
     #[test]
@@ -492,7 +518,7 @@ mod tests {
                 client.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").unwrap();
                 let _ = client.read(&mut [0; 1024]);
             });
-            run_down(folder.path(), &webhook, || {}, |_| {}, &stop);
+            run_down(config(folder.path(), &webhook), &mut || None, || {}, |_| {}, &stop);
         });
         let retention = Retention { results: 0, hours: 0, days: 0 };
         let store = Store::open(&folder.path().join("monitor.db"), retention).unwrap();
@@ -512,7 +538,8 @@ mod tests {
             let entry = Entry { series: Some(series), time, sample, notes: Vec::new(), notices: Vec::new() };
             open().record(entry).unwrap();
             let stop = AtomicBool::new(false);
-            run_down(folder.path(), "", || stop.store(true, Ordering::Relaxed), |_| {}, &stop);
+            let hold = || stop.store(true, Ordering::Relaxed);
+            run_down(config(folder.path(), ""), &mut || None, hold, |_| {}, &stop);
             assert_eq!(open().last_result(time).unwrap(), Some(time), "{age} s");
         }
         // That of the first turn is gone: the clock agrees with the latest result.
@@ -528,7 +555,7 @@ mod tests {
             run => stop.store(run == 2, Ordering::Relaxed),
         };
         let mut said = Vec::new();
-        run_down(folder.path(), "", hold, |text| said.push(text.to_owned()), &stop);
+        run_down(config(folder.path(), ""), &mut || None, hold, |text| said.push(text.to_owned()), &stop);
         let missed = said.iter().filter(|text| text.contains("was deleted or replaced"));
         assert_eq!(missed.count(), 1, "{said:?}");
     }
