@@ -5,6 +5,7 @@ mod plan;
 use std::{
     io,
     net::SocketAddr,
+    panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, PoisonError,
@@ -258,7 +259,10 @@ impl Service {
         let (keys, reports, unstarted) = (self.config.keys.clone(), reports.clone(), job.clone());
         let run = move || {
             let (session, port) = plan::session(&job, keys);
-            let (there, back) = hold(&*session, plan::target(&job), port, stop).unwrap_or_else(|error| {
+            // A panic, as where the system gives a session no thread, is said on standard error, and ends that session alone.
+            let held = catch_unwind(AssertUnwindSafe(|| hold(&*session, plan::target(&job), port, stop)));
+            let held = held.unwrap_or_else(|_| Err("the measurement failed".to_owned()));
+            let (there, back) = held.unwrap_or_else(|error| {
                 (Sample::Unknown(error.clone()), plan::is_both_ways(&job).then_some(Sample::Unknown(error)))
             });
             // The monitor has ended.
@@ -544,6 +548,20 @@ mod tests {
         }
         // That of the first turn is gone: the clock agrees with the latest result.
         assert_eq!(open().last_result(now - 90 * 86_400).unwrap(), None);
+    }
+
+    #[test]
+    fn a_session_that_panics_is_unknown_and_the_next_one_runs() {
+        let folder = tempfile::tempdir().unwrap();
+        let (stop, runs) = (AtomicBool::new(false), AtomicUsize::new(0));
+        let hold = || {
+            assert!(runs.fetch_add(1, Ordering::Relaxed) > 0, "a panic of this test");
+            stop.store(true, Ordering::Relaxed);
+        };
+        run_down(config(folder.path(), ""), &mut || None, hold, |_| {}, &stop);
+        let retention = Retention { results: 0, hours: 0, days: 0 };
+        let store = Store::open(&folder.path().join("monitor.db"), retention).unwrap();
+        assert_eq!(store.open_events().unwrap().len(), 2, "an outage and a crossed bound");
     }
 
     #[test]

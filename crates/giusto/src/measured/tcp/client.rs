@@ -176,10 +176,23 @@ impl TcpLoad {
         let sent_until = thread::scope(|scope| {
             for (stream, ask) in connections.iter().zip(&asks) {
                 let shared = &shared;
-                scope.spawn(move || send_load(stream, ask, shared));
-                scope.spawn(move || read_answers(stream, shared));
+                let spawned = thread::Builder::new()
+                    .spawn_scoped(scope, move || send_load(stream, ask, shared))
+                    .and_then(|_| {
+                        thread::Builder::new().spawn_scoped(scope, move || read_answers(stream, shared))
+                    });
+                // A panic would wait for those that send until they are told to end.
+                if let Err(error) = spawned {
+                    shared.fail("the system gives no thread for a connection", &error);
+                    break;
+                }
             }
-            let foreign = self.under_load.then(|| scope.spawn(|| foreign_probes(route, clock, &over)));
+            let probes = || foreign_probes(route, clock, &over);
+            let foreign = self.under_load.then(|| thread::Builder::new().spawn_scoped(scope, probes));
+            let foreign = foreign.transpose().unwrap_or_else(|error| {
+                shared.fail("the system gives no thread for probes", &error);
+                None
+            });
             let (end, mut next_ask, mut turn) = (start + self.duration, start, 0_usize);
             let mut now = start;
             while now < end && !stop.load(Ordering::Relaxed) && !over.load(Ordering::Relaxed) {
