@@ -125,8 +125,8 @@ pub enum RunError {
     /// The plan cannot be resolved.
     #[error(transparent)]
     Plan(#[from] StreamPlanError),
-    /// The sending or the receiving thread panicked: a defect of giusto.
-    #[error("the {0} thread failed; please report this")]
+    /// The system gave no thread for sending or receiving, or it panicked: a defect of giusto.
+    #[error("the {0} thread failed: please report this, unless the system limits threads (`ulimit -u`)")]
     Thread(&'static str),
 }
 

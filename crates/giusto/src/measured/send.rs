@@ -169,15 +169,14 @@ pub(super) fn over(
         TransmissionIntervals::new(interval, plan.header(), start, sockets.len(), reported)
     });
     let mut replies = Replies::new(plan, sockets.len());
-    for event in early {
-        replies.add(event);
-    }
+    early.into_iter().for_each(|event| replies.add(event));
     let mut watched = Watched::new(destination, plan.header(), sockets.len());
     let sent = thread::scope(|scope| {
-        let sending = scope.spawn(|| {
+        let sending = thread::Builder::new().spawn_scoped(scope, || {
             let _ends_the_conversation = RaisedOnDrop(&done);
             send(plan, flows, clock, start, &halt)
         });
+        let sending = sending.map_err(|_| RunError::Thread("sending"))?;
         conversation.accompany(&done, |event| {
             if let Some(event) = event {
                 note_report(&mut intervals, clock, &event);

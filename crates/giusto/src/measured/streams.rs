@@ -92,10 +92,13 @@ impl Streams {
             let sending = (self.direction == Direction::Both).then(|| {
                 let alone = Destination { interval: None, ..destination.clone() };
                 let plan = &plan;
-                scope.spawn(move || send::run(plan, &alone, stop, |_| {}))
+                thread::Builder::new().spawn_scoped(scope, move || send::run(plan, &alone, stop, |_| {}))
             });
             let received = measure(&mut reception, destination.interval, stop, on_live);
-            let sent = sending.map(|thread| thread.join().unwrap_or(Err(RunError::Thread("sending"))));
+            let sent = sending.map(|thread| {
+                let sent = thread.map(|thread| thread.join().unwrap_or(Err(RunError::Thread("sending"))));
+                sent.unwrap_or(Err(RunError::Thread("sending")))
+            });
             received.map(|received| (sent.transpose(), received))
         })?;
         // The far end has answered: a failure of sending costs what was received nothing, and no other address is tried.

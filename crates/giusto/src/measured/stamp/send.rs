@@ -173,10 +173,11 @@ fn run(
 
     let mut received = Ok(());
     let sent = thread::scope(|scope| {
-        let sending = scope.spawn(|| {
+        let sending = thread::Builder::new().spawn_scoped(scope, || {
             let _ends_the_loop = RaisedOnDrop(&done);
             send(plan.stream(), vec![flow], clock, start, &halt)
         });
+        let sending = sending.map_err(|_| RunError::Thread("sending"))?;
         while !done.load(Ordering::Relaxed) && received.is_ok() {
             received = turn(&mut driver, &mut main, &mut intervals, LOOK);
             if stop.load(Ordering::Relaxed) || (is_silent(&main.session) && clock.now() - start > GIVE_UP) {
