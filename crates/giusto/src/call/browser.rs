@@ -669,7 +669,7 @@ mod tests {
     fn feedback_to_the_browser_is_not_among_the_media_that_it_gets() {
         let mut witness = connected(Some(TimeDelta::from_seconds(1)));
         // RTP and a sender report; a receiver report, transport-wide feedback and a request for a key frame.
-        for kind in [96, 96 | 0x80, 200, 201, 205, 206] {
+        for kind in [96, 224, 200, 201, 205, 206] {
             witness.on_sent(Timestamp::ZERO + TimeDelta::from_millis(500), kind, DataSize::from_bytes(100));
         }
         let sent = |flow: &FlowRecord| (flow.id.clone(), flow.sent_packets, flow.feedback_rate_bps);

@@ -168,8 +168,7 @@ pub(super) fn over(
         let reported = (!destination.one_way).then(|| plan.request(None).format);
         TransmissionIntervals::new(interval, plan.header(), start, sockets.len(), reported)
     });
-    let mut replies = Replies::new(plan, sockets.len());
-    early.into_iter().for_each(|event| replies.add(event));
+    let mut replies = Replies::new(plan, sockets.len(), early);
     let mut watched = Watched::new(destination, plan.header(), sockets.len());
     let sent = thread::scope(|scope| {
         let sending = thread::Builder::new().spawn_scoped(scope, || {
@@ -408,9 +407,13 @@ struct Replies {
 }
 
 impl Replies {
-    fn new(plan: &ResolvedPlan, streams: usize) -> Self {
+    fn new(plan: &ResolvedPlan, streams: usize, early: Vec<ConversationEvent>) -> Self {
         let has_sequence = plan.request(None).format != StreamFormat::Raw;
-        Self { has_sequence, reports: vec![None; streams], errors: vec![None; streams] }
+        let mut replies = Self { has_sequence, reports: vec![None; streams], errors: vec![None; streams] };
+        for event in early {
+            replies.add(event);
+        }
+        replies
     }
 
     fn add(&mut self, ConversationEvent { stream, event }: ConversationEvent) {

@@ -142,7 +142,9 @@ pub fn run(config: Config, host: &mut Host<'_>, stop: &AtomicBool) -> Result<(),
         }
     });
     // A notice that was accepted meanwhile is not sent again.
-    messages.try_iter().for_each(|message| service.on_message(message, stop, host));
+    for message in messages.try_iter() {
+        service.on_message(message, stop, host);
+    }
     service.flush(host);
     Ok(())
 }

@@ -115,6 +115,16 @@ impl Shared<'_> {
         failure.get_or_insert_with(|| format!("{what}: {error}"));
         self.over.store(true, Ordering::Relaxed);
     }
+
+    /// Does it in a thread. A panic where there is none would wait for those that send until they are told to end.
+    fn spawn<'scope, T: Send + 'scope>(
+        &self,
+        scope: &'scope thread::Scope<'scope, '_>,
+        work: impl FnOnce() -> T + Send + 'scope,
+    ) -> Option<thread::ScopedJoinHandle<'scope, T>> {
+        let spawned = thread::Builder::new().spawn_scoped(scope, work);
+        spawned.map_err(|error| self.fail("the system gives no thread for the load", &error)).ok()
+    }
 }
 
 impl TcpLoad {
@@ -176,23 +186,11 @@ impl TcpLoad {
         let sent_until = thread::scope(|scope| {
             for (stream, ask) in connections.iter().zip(&asks) {
                 let shared = &shared;
-                let spawned = thread::Builder::new()
-                    .spawn_scoped(scope, move || send_load(stream, ask, shared))
-                    .and_then(|_| {
-                        thread::Builder::new().spawn_scoped(scope, move || read_answers(stream, shared))
-                    });
-                // A panic would wait for those that send until they are told to end.
-                if let Err(error) = spawned {
-                    shared.fail("the system gives no thread for a connection", &error);
-                    break;
-                }
+                shared.spawn(scope, move || send_load(stream, ask, shared));
+                shared.spawn(scope, move || read_answers(stream, shared));
             }
             let probes = || foreign_probes(route, clock, &over);
-            let foreign = self.under_load.then(|| thread::Builder::new().spawn_scoped(scope, probes));
-            let foreign = foreign.transpose().unwrap_or_else(|error| {
-                shared.fail("the system gives no thread for probes", &error);
-                None
-            });
+            let foreign = self.under_load.then(|| shared.spawn(scope, probes)).flatten();
             let (end, mut next_ask, mut turn) = (start + self.duration, start, 0_usize);
             let mut now = start;
             while now < end && !stop.load(Ordering::Relaxed) && !over.load(Ordering::Relaxed) {
