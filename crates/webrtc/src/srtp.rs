@@ -1,5 +1,7 @@
 //! SRTP and SRTCP with the keys of a DTLS connection (RFC 3711, RFC 5764 §4.2, RFC 7714).
 
+use std::collections::HashSet;
+
 use dimpl::SrtpProfile;
 use giusto_session::call::MediaCipher;
 use rtc_srtp::{
@@ -33,6 +35,7 @@ pub enum SrtpError {
 }
 
 /// Master keys and salts of both directions.
+#[derive(Clone)]
 pub struct MasterKeys {
     profile: ProtectionProfile,
     name: String,
@@ -69,6 +72,14 @@ impl MasterKeys {
         let (local, remote) = if is_client { (client, server) } else { (server, client) };
         Ok(Self { profile, name, local, remote })
     }
+
+    fn context(&self, (key, salt): &(Vec<u8>, Vec<u8>), replay: bool) -> Result<Context, SrtpError> {
+        let failed = |error: &dyn std::fmt::Display| SrtpError::Cipher(error.to_string());
+        let provider = default_provider().map_err(|error| failed(&error))?;
+        let rtp = replay.then(|| srtp_replay_protection(REPLAY_WINDOW));
+        let rtcp = replay.then(|| srtcp_replay_protection(REPLAY_WINDOW));
+        Context::new(key, salt, self.profile, rtp, rtcp, provider.crypto()).map_err(|error| failed(&error))
+    }
 }
 
 /// Protects what we send, and checks what we receive.
@@ -79,6 +90,9 @@ pub struct Srtp {
     rtcp_tail: usize,
     outgoing: Context,
     incoming: Context,
+    keys: MasterKeys,
+    /// The sources of genuine packets of RTP, and those of RTCP.
+    known: [HashSet<u32>; 2],
 }
 
 impl std::fmt::Debug for Srtp {
@@ -94,21 +108,15 @@ impl Srtp {
     ///
     /// [`SrtpError::Cipher`] if the library does not support the profile.
     pub fn new(keys: &MasterKeys) -> Result<Self, SrtpError> {
-        let failed = |error: &dyn std::fmt::Display| SrtpError::Cipher(error.to_string());
-        let provider = default_provider().map_err(|error| failed(&error))?;
-        let context = |(key, salt): &(Vec<u8>, Vec<u8>), replay: bool| {
-            let rtp = replay.then(|| srtp_replay_protection(REPLAY_WINDOW));
-            let rtcp = replay.then(|| srtcp_replay_protection(REPLAY_WINDOW));
-            Context::new(key, salt, keys.profile, rtp, rtcp, provider.crypto())
-                .map_err(|error| failed(&error))
-        };
         let tag = keys.profile.rtp_auth_tag_len() + keys.profile.aead_auth_tag_len();
         Ok(Self {
             profile: keys.name.clone(),
             overhead: tag as u64,
             rtcp_tail: INDEX_BYTES + keys.profile.rtcp_auth_tag_len(),
-            outgoing: context(&keys.local, false)?,
-            incoming: context(&keys.remote, true)?,
+            outgoing: keys.context(&keys.local, false)?,
+            incoming: keys.context(&keys.remote, true)?,
+            keys: keys.clone(),
+            known: Default::default(),
         })
     }
 
@@ -142,17 +150,26 @@ impl Srtp {
     ///
     /// [`SrtpError::Packet`] if it is forged, repeated or damaged.
     pub fn unprotect(&mut self, packet: &[u8]) -> Result<Vec<u8>, SrtpError> {
-        let clear = if is_rtcp(packet) {
-            // The library takes SRTCP that says it is not encrypted as it is, without a look at its tag.
-            let flag = packet.len().checked_sub(self.rtcp_tail).and_then(|at| packet.get(at));
-            if flag.is_none_or(|flag| flag & ENCRYPTED == 0) {
-                return Err(SrtpError::Packet("SRTCP that is not encrypted".to_owned()));
-            }
-            self.incoming.decrypt_rtcp(packet)
-        } else {
-            self.incoming.decrypt_rtp(packet)
+        let is_rtcp = is_rtcp(packet);
+        // The library takes SRTCP that says it is not encrypted as it is, without a look at its tag.
+        let flag = packet.len().checked_sub(self.rtcp_tail).and_then(|at| packet.get(at));
+        if is_rtcp && flag.is_none_or(|flag| flag & ENCRYPTED == 0) {
+            return Err(SrtpError::Packet("SRTCP that is not encrypted".to_owned()));
+        }
+        let decrypt = |context: &mut Context| {
+            let clear = if is_rtcp { context.decrypt_rtcp(packet) } else { context.decrypt_rtp(packet) };
+            clear.map_err(refused)
         };
-        clear.map(Into::into).map_err(refused)
+        let source = packet.get(if is_rtcp { 4 } else { 8 }..).and_then(|rest| rest.first_chunk());
+        let source = u32::from_be_bytes(*source.ok_or_else(|| refused("too short"))?);
+        let [rtp, rtcp] = &mut self.known;
+        let known = if is_rtcp { rtcp } else { rtp };
+        if !known.contains(&source) {
+            // The library would remember the source of each forged packet for ever: a context of its own forgets it.
+            decrypt(&mut self.keys.context(&self.keys.remote, false)?)?;
+            known.insert(source);
+        }
+        decrypt(&mut self.incoming).map(Into::into)
     }
 }
 
@@ -190,4 +207,39 @@ fn refused(error: impl std::fmt::Display) -> SrtpError {
 /// Whether a packet is RTCP (RFC 5761 §4).
 pub(crate) fn is_rtcp(packet: &[u8]) -> bool {
     matches!(packet.get(1), Some(192..=223))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forged_packets_of_any_source_leave_nothing_behind() {
+        for (profile, length) in [(SrtpProfile::AEAD_AES_128_GCM, 56), (SrtpProfile::AES128_CM_SHA1_80, 60)] {
+            let material: Vec<u8> = (0..length).collect();
+            let end =
+                |is_client| Srtp::new(&MasterKeys::split(&material, profile, is_client).unwrap()).unwrap();
+            let (mut client, mut server) = (end(true), end(false));
+            // RTP, and a receiver report without blocks.
+            let packets = |source: u32| {
+                let rtp = [&[0x80, 96, 0, 1, 0, 0, 0, 0][..], &source.to_be_bytes(), b"media"].concat();
+                [rtp, [&[0x80, 201, 0, 1][..], &source.to_be_bytes()].concat()]
+            };
+            for source in 0..1000 {
+                for packet in packets(source) {
+                    let mut forged = client.protect(&packet).unwrap();
+                    *forged.last_mut().unwrap() ^= 1;
+                    assert!(server.unprotect(&forged).is_err());
+                }
+            }
+            assert!(server.known.iter().all(HashSet::is_empty));
+            for packet in packets(7) {
+                let genuine = client.protect(&packet).unwrap();
+                assert_eq!(server.unprotect(&genuine), Ok(packet));
+                assert!(server.unprotect(&genuine).is_err(), "a repeat");
+            }
+            assert_eq!(server.known, [HashSet::from([7]), HashSet::from([7])]);
+            assert!(server.unprotect(&[0x80, 96, 0]).is_err());
+        }
+    }
 }

@@ -154,6 +154,7 @@ const ALWAYS: &str = r#"
     call --browser --scenario s.toml => --scenario: not supported with --browser
     call --browser 192.0.2.1 => unexpected "192.0.2.1": leave it out
     sim s.toml --set duration=10 => duration
+    sim codeel => error: codeel: no such file or built-in scenario: did you mean "codel"?
     sim none => error: none: cannot be read (No such file or directory (os error 2)): check the name
     sweep none => error: none: cannot be read (No such file or directory (os error 2)): check the name
     compare none => error: none: cannot be read (No such file or directory (os error 2)): check the name

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::error::ExploreError;
 use crate::{
     packed,
-    scenario::{Document, Lesson, ScenarioError},
+    scenario::{Document, Lesson, ScenarioError, error::nearest},
 };
 
 /// A scenario of the gallery.
@@ -196,10 +196,16 @@ pub fn load(path: impl AsRef<Path>) -> Result<Document, ScenarioError> {
         if let Some(name) = find(&path.to_string_lossy()) {
             return built_in(name);
         }
-        if let Some(name) = file.strip_suffix(".toml").and_then(find) {
-            let text =
-                format!("{}: no such file: the built-in scenario is called \"{name}\"", path.display());
-            return Err(ScenarioError::new(vec![text]));
+        let wrong = |text: String| Err(ScenarioError::new(vec![format!("{}: {text}", path.display())]));
+        let stem = file.strip_suffix(".toml");
+        if let Some(name) = stem.and_then(find) {
+            return wrong(format!("no such file: the built-in scenario is called \"{name}\""));
+        }
+        let names = SCENARIOS.iter().chain(CITIES).flat_map(|name| [Some(*name), name.split('/').nth(1)]);
+        if let Some(near) = nearest(stem.unwrap_or(&file), &names.flatten().collect::<Vec<_>>())
+            && !path.exists()
+        {
+            return wrong(format!("no such file or built-in scenario: did you mean \"{near}\"?"));
         }
     }
     Document::load(path)

@@ -65,7 +65,7 @@ pub(super) fn check(holds: bool, key: &'static str, text: fmt::Arguments<'_>) ->
 }
 
 /// The one of `known` that is spelt most like `word`, if any is close.
-pub(super) fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     let distance = |known: &str| strsim::damerau_levenshtein(word, known);
     let best = known.iter().copied().min_by_key(|known| distance(known))?;
     (distance(best) <= 1 + best.len() / 4).then_some(best)
