@@ -164,7 +164,7 @@ class LinkStatistics:
     dropped_packets : int
         Packets dropped in its queue or lost on the wire.
     overflow_packets : int
-        Of these, packets dropped because the queue was full.
+        Of these, packets dropped by a full queue or a policer.
     aqm_packets : int
         Of these, packets dropped by active queue management.
     lost_packets : int

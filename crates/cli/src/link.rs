@@ -243,7 +243,9 @@ pub(crate) fn run(args: &LinkArgs, stop: &Arc<AtomicBool>) -> anyhow::Result<Exi
 /// Whether datagrams to `target` come to this relay.
 fn is_at(relay: &UdpPair, target: SocketAddr) -> bool {
     let (own, ip) = (relay.listen.ip(), target.ip());
-    relay.listen.port() == target.port() && (own == ip || own.is_unspecified() && ip.is_loopback())
+    // Only to an address of this machine can a socket be bound.
+    let is_ours = || !ip.is_multicast() && std::net::UdpSocket::bind((ip, 0)).is_ok();
+    relay.listen.port() == target.port() && (own == ip || own.is_unspecified() && is_ours())
 }
 
 fn write(folder: &Path, run: &LinkRun) -> anyhow::Result<Vec<PathBuf>> {
@@ -290,4 +292,30 @@ fn live_line(live: &LiveLinks) -> String {
     let links: Vec<String> = links.collect();
     let late = live.lateness_p99.map_or_else(String::new, |late| format!("; lateness p99 {late:.0}"));
     format!("{}{late}", links.join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+
+    use super::*;
+
+    #[test]
+    fn a_relay_of_all_addresses_is_at_each_address_of_this_machine() {
+        let is_at = |ip: &str, port| {
+            let [listen, target] = ["0.0.0.0:5000".to_owned(), format!("{ip}:{port}")];
+            is_at(
+                &UdpPair { listen: listen.parse().unwrap(), target: target.parse().unwrap() },
+                target.parse().unwrap(),
+            )
+        };
+        assert!(is_at("127.0.0.1", 5000) && is_at("127.0.0.9", 5000) && !is_at("127.0.0.1", 5001));
+        assert!(!is_at("192.0.2.1", 5000) && !is_at("239.1.1.1", 5000));
+        // The address from which it would send to another host: nothing is sent.
+        let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+        match socket.connect("192.0.2.1:9").and_then(|()| socket.local_addr()) {
+            Ok(own) => assert!(is_at(&own.ip().to_string(), 5000), "{own}"),
+            Err(error) => println!("SKIPPED an address of an interface: {error}"),
+        }
+    }
 }

@@ -67,7 +67,7 @@ impl BodyId {
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum DropReason {
-    /// The queue was full.
+    /// The queue was full, or a policer had no tokens.
     Overflow,
     /// Active queue management dropped it to signal congestion.
     Aqm,

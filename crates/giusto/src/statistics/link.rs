@@ -26,7 +26,7 @@ pub const LINK: &[Link] = &[
         .column(1)
         .in_sweeps(),
     Link::packets("overflow_packets", "overflow packets", |link| Some(link.overflow_packets))
-        .defined("Of these, packets dropped because the queue was full."),
+        .defined("Of these, packets dropped by a full queue or a policer."),
     Link::packets("aqm_packets", "packets dropped by AQM", |link| Some(link.aqm_packets))
         .defined("Of these, packets dropped by active queue management."),
     Link::packets("lost_packets", "lost packets", |link| Some(link.lost_packets))

@@ -33,6 +33,8 @@ impl ErrorCode {
     pub const AUTHORISATION: Self = Self(142);
     /// No datagram came.
     pub const NO_DATA: Self = Self(144);
+    /// No thread can be started.
+    pub const THREAD: Self = Self(150);
     /// The test lasted too long; from 3.19 on.
     pub const EXPIRED: Self = Self(160);
     /// The server could not open a port for the streams.
@@ -62,6 +64,7 @@ impl ErrorCode {
                 "it demands a user name and a password, which giusto cannot send; start it without --authorized-users-path"
             }
             Self::NO_DATA => "no datagrams arrived there",
+            Self::THREAD => "no thread can be started",
             Self::EXPIRED => "the test lasted longer than announced",
             Self::STREAM_LISTEN => "it could not open its UDP port",
             Self(201 | 203..=207) => "a stream failed",

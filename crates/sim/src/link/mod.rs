@@ -102,7 +102,7 @@ pub struct LinkCounters {
     pub delivered_bytes: u64,
     /// Bytes transmitted, including those of packets that were then lost.
     pub transmitted_bytes: u64,
-    /// Packets dropped because the queue was full.
+    /// Packets dropped by a full queue or a policer.
     pub overflow_packets: u64,
     /// Packets dropped by active queue management.
     pub aqm_packets: u64,

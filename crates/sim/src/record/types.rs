@@ -273,7 +273,7 @@ pub struct LinkRecord {
     pub delivered_packets: u64,
     /// Packets dropped or lost.
     pub dropped_packets: u64,
-    /// Of these: dropped because the queue was full.
+    /// Of these: dropped by a full queue or a policer.
     pub overflow_packets: u64,
     /// Of these: dropped by active queue management.
     pub aqm_packets: u64,

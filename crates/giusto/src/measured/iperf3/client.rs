@@ -305,11 +305,12 @@ impl Test<'_> {
         let done = AtomicBool::new(false);
         let sent = thread::scope(|scope| {
             let thread = (!out.is_empty()).then(|| {
-                scope.spawn(|| {
+                thread::Builder::new().spawn_scoped(scope, || {
                     let _ends_the_wait = RaisedOnDrop(&done);
                     send::send(self.plan, flows, self.clock, start, &halt)
                 })
             });
+            let thread = thread.transpose().map_err(|_| RunError::Thread("sending"))?;
             loop {
                 link.pump();
                 running.read(false);

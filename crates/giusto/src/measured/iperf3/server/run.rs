@@ -78,9 +78,15 @@ impl Test<'_> {
         let (mut ending, mut exchanged, mut client) = (None, false, None);
         let (mut transmission, mut ended) = (None, start);
         thread::scope(|scope| {
-            let mut thread = (!flows.is_empty()).then(|| {
-                let halt = &halt;
-                scope.spawn(move || self.plan.map(|plan| send::send(plan, flows, clock, start, halt)))
+            let thread = (!flows.is_empty()).then(|| {
+                let (halt, thread) = (&halt, thread::Builder::new());
+                thread.spawn_scoped(scope, move || {
+                    self.plan.map(|plan| send::send(plan, flows, clock, start, halt))
+                })
+            });
+            let mut thread = thread.transpose().unwrap_or_else(|error| {
+                link.server.fail(ErrorCode::THREAD, format!("the system gives no thread: {error}"));
+                None
             });
             loop {
                 let now = clock.now();

@@ -61,7 +61,8 @@ giusto_units::defaults! {
     /// | `full_rate`, `is_full` | `BBR.full_bw`, `BBR.full_bw_reached` |
     ///
     /// Not implemented: reaction to ECN, which is optional; `extra_acked`, the allowance for aggregated acknowledgements; packet
-    /// conservation in the first round of a recovery; the restart from idle; the precautionary probing of later drafts.
+    /// conservation in the first round of a recovery; the restart from idle; the marks of a limited application in ProbeRTT (§5.3.4.3) and of
+    /// lost packets (§5.5.10.2); the precautionary probing of later drafts.
     ///
     /// With 1 % of random losses on a link of 12 Mbit/s it delivers 10.3, 9.0 and 9.7 Mbit/s at RTTs of 20, 40 and 80 ms. Without the short-term
     /// bounds these are 10.6, 9.9 and 10.1, without the long-term bound 10.8, 10.3 and 10.3, and without both, as in version 1, 11.2, 11.1 and
