@@ -24,8 +24,8 @@ pub trait Controller: Send + Sync + core::fmt::Debug {
     /// Handles a packet that has left.
     fn on_sent(&mut self, now: Timestamp, packet: &SentPacket);
 
-    /// Handles feedback from the receiver. Let it come more often than each 0.5 s while packets arrive: `tempo` and `scream:v2` take
-    /// longer intervals for outages and go down to their minimum.
+    /// Handles feedback from the receiver. While packets arrive, it should come at least every 0.5 s: `tempo` and `scream:v2` take a
+    /// longer interval for an outage, and reduce their rate.
     fn on_feedback(&mut self, now: Timestamp, feedback: &Feedback<'_>);
 
     /// Handles the deadline of [`next_timeout`](Self::next_timeout). `queue` is the sender's queue.

@@ -96,7 +96,7 @@ impl Streams {
             });
             let received = measure(&mut reception, destination.interval, stop, on_live);
             let sent = sending.map(|thread| {
-                let sent = thread.map(|thread| thread.join().unwrap_or(Err(RunError::Thread("sending"))));
+                let sent = thread.ok().and_then(|thread| thread.join().ok());
                 sent.unwrap_or(Err(RunError::Thread("sending")))
             });
             received.map(|received| (sent.transpose(), received))

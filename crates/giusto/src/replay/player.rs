@@ -13,8 +13,8 @@ use super::event::{Entry, Event, Message, SessionInfo};
 const SAME_RATE: f64 = 0.25;
 /// And if the requests are at most this far apart. Chosen by us.
 const SAME_TIME: TimeDelta = TimeDelta::from_seconds(1);
-/// The most deadlines of a controller between two events of the recording. Of more, only the last is one: a damaged time may be
-/// centuries away. Chosen by us: an hour at 10 ms.
+/// The most deadlines of a controller between two events of the recording: a damaged time may be centuries away. If there are more, the
+/// controller is next called at the time of the event. Chosen by us: an hour at 10 ms.
 const MAX_DEADLINES: u64 = 360_000;
 /// The most requests for probes that are remembered.
 const MAX_PROBES: usize = 1024;
@@ -153,7 +153,7 @@ impl Player {
             latest = Some(due);
             self.timeout(due, tell);
         }
-        // The next event goes on from here.
+        // Its next deadlines follow this time.
         self.timeout(at, tell);
     }
 

@@ -139,11 +139,11 @@ fn windows(scenario: &Scenario, expectation: &Expectation, flows: &[&BuiltFlow])
         from = from.or(flows.iter().map(|flow| flow.start).max());
     }
     // A controller has no target before its flow starts, nor after it stops.
-    let lives = expectation.metric.is("target-rate");
+    let is_target = expectation.metric.is("target-rate");
     let own = |flow: &&BuiltFlow| {
         let whole = window_of_flow(scenario, flow);
         let (start, end) = (from.unwrap_or(whole.start), expectation.to.unwrap_or(whole.end));
-        if lives { start.max(flow.start)..end.min(flow.stop) } else { start..end }
+        if is_target { start.max(flow.start)..end.min(flow.stop) } else { start..end }
     };
     let start = flows.iter().map(|flow| own(flow).start).max();
     let end = flows.iter().map(|flow| own(flow).end).min();

@@ -116,7 +116,8 @@ impl Shared<'_> {
         self.over.store(true, Ordering::Relaxed);
     }
 
-    /// Does it in a thread. A panic where there is none would wait for those that send until they are told to end.
+    /// Starts a thread for `work`; if the system gives none, the load ends with an error. A panic here would wait for ever for the other
+    /// threads, which run until `over` is set.
     fn spawn<'scope, T: Send + 'scope>(
         &self,
         scope: &'scope thread::Scope<'scope, '_>,
