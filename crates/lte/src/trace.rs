@@ -209,10 +209,10 @@ impl Trace {
         Ok(Some(trace))
     }
 
-    /// Mean rate in bit/s.
+    /// Mean rate in bit/s, of the whole intervals of [`SAMPLE`].
     pub fn mean_bps(&self) -> f64 {
-        let seconds = self.samples.len() as f64 * SAMPLE.as_seconds();
-        self.deliveries_ms.len() as f64 * f64::from(OPPORTUNITY_BYTES * 8) / seconds
+        let sum: u64 = self.samples.iter().map(Sample::capacity_bps).sum();
+        sum as f64 / self.samples.len() as f64
     }
 }
 
@@ -541,6 +541,19 @@ mod tests {
         let packets: u32 = trace.samples.iter().map(|sample| sample.packets).sum();
         assert_eq!(packets as usize, trace.deliveries_ms.len());
         assert!(trace.deliveries_ms.is_sorted() && trace.deliveries_ms.last() <= Some(&2000));
+    }
+
+    #[test]
+    fn the_mean_rate_is_that_of_whole_samples() {
+        let config = |millis| TraceConfig {
+            duration: TimeDelta::from_millis(millis),
+            ..config(Position::Middle, 0, 1)
+        };
+        let [whole, more] = [1000, 1099].map(|millis| Trace::new(&config(millis)).unwrap());
+        assert!(more.deliveries_ms.len() > whole.deliveries_ms.len());
+        assert!((more.mean_bps() - whole.mean_bps()).abs() < 1.0);
+        let bits = f64::from(OPPORTUNITY_BYTES * 8) * whole.deliveries_ms.len() as f64;
+        assert!((whole.mean_bps() - bits).abs() < 1.0, "in a second");
     }
 
     #[test]
