@@ -40,7 +40,6 @@ def _run(given: argparse.Namespace) -> int:
         _print_constants(given.controller)
         return 0
     scenarios: Scenarios = _words(given.scenario) if given.scenario else given.scenarios
-    engine: dict[str, Any] = {"engine": given.engine} if given.engine else {"jobs": given.jobs}
     found = tune(
         given.controller,
         None if given.constants is None else _ranges(given.constants),
@@ -54,8 +53,9 @@ def _run(given: argparse.Namespace) -> int:
         sampler=given.sampler,
         pruner=None if given.pruner == "none" else given.pruner,
         random_seed=given.random_seed,
+        jobs=given.jobs,
+        engine=given.engine,
         out=given.out,
-        **engine,
     )
     if given.json:
         show(json.dumps(_result(found)))
@@ -78,8 +78,9 @@ def _parser() -> argparse.ArgumentParser:
     add("controller", metavar="NAME", help="controller: a name, such as nada or nada+kappa=0.4, or a file of constants")
     add("--list", action="store_true", help="list its constants and their ranges, and end")
     add("--constants", metavar="A,B=LOW..HIGH", help="constants that are sought, with ranges if you like [default: all]")
-    add("--scenarios", type=int, default=92, metavar="N", help="number of random scenarios of development [default: 92]")
-    add("--scenario", metavar="FILE,…", help="scenarios of your own instead")
+    sought = parser.add_mutually_exclusive_group()
+    sought.add_argument("--scenarios", type=int, default=92, metavar="N", help="number of random scenarios of development [default: 92]")
+    sought.add_argument("--scenario", metavar="FILE,…", help="scenarios of your own instead")
     add("--seed", default="development", metavar="TEXT", help="seed of random scenarios [default: development]")
     fresh = parser.add_mutually_exclusive_group()
     fresh.add_argument("--fresh", type=int, metavar="N", help="number of random scenarios for validation [default: twice as many]")
@@ -107,6 +108,8 @@ def _ranges(text: str) -> dict[str, tuple[float, float] | None]:
     for word in _words(text):
         name, has_range, limits = word.partition("=")
         low, dots, high = limits.partition("..")
+        if name in ranges:
+            raise ValueError(f"--constants: {name} is given twice: leave one out")
         try:
             ranges[name] = (float(low), float(high)) if has_range else None
         except ValueError:

@@ -266,6 +266,9 @@ def test_the_command_tunes_and_prints_the_verdict(tmp_path: Path) -> None:
     for wrong, text in (
         (["nata"], 'error: unknown controller "nata"'),
         (["nada", "--constants", "kappa=1"], "expected NAME or NAME=LOW..HIGH"),
+        (["nada", "--constants", "kappa=0.1..0.2,kappa=0.3..1"], "--constants: kappa is given twice: leave one out"),
+        (["nada", "--scenario", "own.toml", "--scenarios", "3"], "not allowed with argument --scenario"),
+        (["nada", "--jobs", "2", "--engine", "dask"], "jobs is of this machine's cores"),
         (["nada", "--trails", "3"], "unrecognized arguments"),
     ):
         done = subprocess.run([sys.executable, "-m", "giusto", "tune", *wrong], capture_output=True, text=True)
