@@ -331,7 +331,11 @@ fn monroe(names: &[&str]) -> Option<RateColumn> {
 fn rate_column(place: usize, name: &str) -> Option<RateColumn> {
     const STEMS: [&str; 6] = ["rate", "bitrate", "throughput", "bandwidth", "capacity", "goodput"];
     let (stem, unit) = named_unit(name);
-    let stated = unit.and_then(rate_unit).or_else(|| rate_unit(name));
+    let stated = match unit {
+        // Of another unit, no rate can be read.
+        Some(unit) => Some(rate_unit(unit)?),
+        None => rate_unit(name),
+    };
     let (mut direction, mut rest) = (None, Vec::new());
     for part in stem.split(['_', ' ', '-']).filter(|part| !part.is_empty()) {
         match part {
@@ -422,6 +426,8 @@ mod tests {
         }
         assert_eq!(down("time_ms,rate_bps\n500,5000\n1500,6000\n"), [(0.0, 5000), (1.0, 6000)]);
         assert_eq!(down("rate_mbps,time_s\n1,3\n"), [(0.0, 1_000_000)]);
+        // What is no rate stands beside one.
+        assert_eq!(down("time_s,Bandwidth (MHz),rate\n0,20,5000\n"), [(0.0, 5000)]);
     }
 
     /// The first rate would otherwise hold for all the time before it.
@@ -476,6 +482,7 @@ mod tests {
         insta::assert_snapshot!(complaint("time_s,rate_kbps\n0,5\n1\n"), @r#"3: expected 2 columns as in the header, found 1 in "1": complete the line, or remove it"#);
         insta::assert_snapshot!(complaint("time_s,\"at, when\",rate_kbps\n0,\"Oslo, N\",\"1,000\"\n"), @r#"2: expected a number of at least 0, found "1,000": correct the line, or remove it"#);
         insta::assert_snapshot!(complaint("rate_kbps,cell\n0,5\n"), @r#"1: no column of times in "rate_kbps,cell": name it time_s, or Timestamp"#);
+        insta::assert_snapshot!(complaint("time_s,Rate (KiB/s)\n0,5000\n"), @r#"1: no column of rates in "time_s,Rate (KiB/s)": name it rate_bps, rate_kbps or rate_mbps"#);
         insta::assert_snapshot!(complaint("time,dl_kbps\n0,5\n"), @r#"1: no column of rates up in "time,dl_kbps": it has dl_kbps, of direction down"#);
         insta::assert_snapshot!(complaint("time,rate_kbps,capacity_kbps\n0,5,5\n"), @"1: both rate_kbps and capacity_kbps are rates: keep one of the columns");
         insta::assert_snapshot!(complaint("0\t4.03\n1\t5.2\n"), @"1: the highest rate is 5 bit/s: name the unit in a header, such as time_s,rate_mbps");
