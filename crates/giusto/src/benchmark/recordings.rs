@@ -392,7 +392,7 @@ mod tests {
 
     #[test]
     fn recordings_are_judged_with_the_bounds_and_by_folder() {
-        let folder = folder(&[("train/a.csv", table(30)), ("car.down", opportunities(20))]);
+        let folder = folder(&[("static/a.csv", table(30)), ("car.down", opportunities(20))]);
         let recordings = Recordings::read(folder.path(), false, 1.0).unwrap();
         let mut plan = Plan::of_recordings(recordings, vec!["scream:v2".parse().unwrap()]).unwrap();
         assert_eq!(plan.runs(), 12 * 6);
@@ -401,7 +401,10 @@ mod tests {
         assert_eq!(result.runs.len(), 12 * 2);
         let summary = summary(&result);
         let own = &summary.controllers[0];
-        assert_eq!(own.families.keys().collect::<Vec<_>>(), ["car.down", "train"]);
+        assert_eq!(own.families.keys().collect::<Vec<_>>(), ["car.down", "static"]);
+        // No goal of random scenarios of this name.
+        let goals: Vec<&str> = own.goals.keys().copied().collect();
+        assert_eq!(goals, ["collapsed_ratio", "dominated_families", "dominated_runs_ratio"]);
         let bound = summary.references[0].all.utility_mean;
         let mean = own.all.utility_mean;
         assert!(mean > 0.2 && bound > mean && bound <= 1.0, "{bound} {own:?}");

@@ -284,8 +284,9 @@ impl RunRow {
         self.rival.is_none() && self.figures.flows.len() == 1
     }
 
+    /// Whether it is of this family of random scenarios: a folder of recordings may have the same name.
     fn is_of(&self, family: Family) -> bool {
-        self.family == family.name()
+        self.recording.is_none() && self.family == family.name()
     }
 }
 
