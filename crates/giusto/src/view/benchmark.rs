@@ -143,7 +143,7 @@ pub(super) fn other_scores(ranked: &[&ControllerSummary]) -> Grid {
     let mut columns = vec![Head::words("controller", 0), Head::number("utility", 0)];
     let mut rows: Vec<Vec<String>> = ranked
         .iter()
-        .zip(1..)
+        .zip(places(ranked, |own| own.utility_mean))
         .map(|(own, place)| vec![own.name.clone(), format!("{:.3} ({place})", own.all.utility_mean)])
         .collect();
     for (score, name, _) in OTHER_SCORES {
@@ -160,7 +160,7 @@ pub(super) fn changes(ranked: &[&ControllerSummary]) -> String {
     let of = |(score, name, what): OtherScore| {
         let mut moved: Vec<(usize, usize, &str)> = ranked
             .iter()
-            .zip(1..)
+            .zip(places(ranked, |own| own.utility_mean))
             .zip(places(ranked, score))
             .filter(|((_, from), to)| from != to)
             .map(|((own, from), to)| (from, to, own.name.as_str()))
@@ -319,4 +319,38 @@ pub fn run(figures: Option<&Figures>) -> String {
         percent(own.repaired_ratio),
         percent(own.freeze_ratio),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    #[test]
+    fn controllers_with_equal_utility_share_a_place() {
+        let own = |name: &str, utility_mean, power| ControllerSummary {
+            name: name.to_owned(),
+            all: FamilySummary {
+                utility_mean,
+                challenge_score: utility_mean,
+                power,
+                ..FamilySummary::default()
+            },
+            families: BTreeMap::new(),
+            goals: BTreeMap::new(),
+            worst: Vec::new(),
+        };
+        let ranked = [own("a", 0.5, 1.0), own("b", 0.5, 1.0), own("c", 0.25, 2.0)];
+        let changes = changes(&ranked.iter().collect::<Vec<_>>());
+        let lines: Vec<&str> = changes.lines().collect();
+        assert!(lines[0].ends_with(": no controller changes its place."), "{changes}");
+        assert!(lines[1].ends_with(": 3 of 3 change places: c 3 to 1, a 1 to 2, b 1 to 2."), "{changes}");
+        let table = other_scores(&ranked.iter().collect::<Vec<_>>()).text(100);
+        assert_eq!(
+            [table.matches("0.500 (1)").count(), table.matches("0.250 (3)").count()],
+            [4, 2],
+            "{table}"
+        );
+    }
 }
