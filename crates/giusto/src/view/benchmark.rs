@@ -229,10 +229,7 @@ pub(super) fn goals(ranked: &[&ControllerSummary]) -> Grid {
         let of = |own: &&ControllerSummary| {
             own.goals.get(key).map_or_else(
                 || "–".to_owned(),
-                |goal| match goal.over_seeds {
-                    Some([low, high]) => format!("{} ± {}", write(goal.value), write((high - low) / 2.0)),
-                    None => write(goal.value),
-                },
+                |goal| goal.over_seeds.map_or_else(|| write(goal.value), |own| centred(own, write)),
             )
         };
         std::iter::once((*name).to_owned()).chain(ranked.iter().map(of)).collect()
