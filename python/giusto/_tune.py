@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from giusto import _giusto
 from giusto._arguments import checked
 from giusto._engines import Engine, engine_of
-from giusto._experiments import _jobs
+from giusto._experiments import _folder, _jobs
 from giusto._progress import Report, reporter
 from giusto._tune_constants import _number, _ranges, constants
 from giusto._tune_scenarios import Scenarios, _Runs, _Set, scenarios_of
@@ -211,7 +211,7 @@ def tune(
     sought = _Metric(metric)
     developed = _Set.of("development", scenarios, seed, flow)
     fresh = developed.fresh(scenarios, validation, validation_seed, seed, flow)
-    threads, report = _jobs(jobs, engine), reporter(progress)
+    threads, report, folder = _jobs(jobs, engine), reporter(progress), _folder(out, False)
     study = optuna.create_study(
         direction="maximize" if sought.more else "minimize",
         sampler=_sampler(optuna, sampler, random_seed),
@@ -225,8 +225,8 @@ def tune(
         judged = _judge(base, name, developed, fresh, sought, runs)
     how = f"{sampler if isinstance(sampler, str) else type(sampler).__name__}, random seed {random_seed}"
     result = Tuning(study, (base, name), judged, _about(study, how, developed, fresh, judged))
-    if out is not None:
-        result.write(out)
+    if folder is not None:
+        result.write(folder)
     return result
 
 

@@ -341,3 +341,17 @@ def test_a_number_of_numpy_is_a_number() -> None:
     numpy = pytest.importorskip("numpy")
     tuned = giusto.tune("nada", ["kappa"], numpy.int64(1), validation=numpy.int32(1), trials=2)
     assert '1 random scenarios of seed "development"' in tuned.toml()
+
+
+def test_a_folder_that_cannot_be_made_ends_it_before_the_runs(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    steps: list[int] = []
+
+    def tuned(folder: Path) -> giusto.Tuning:
+        return giusto.tune("nada", ["kappa"], 1, validation=1, trials=2, out=folder, progress=lambda made, _: steps.append(made))
+
+    with pytest.raises(OSError):
+        tuned(tmp_path / "file" / "own")
+    assert steps == []
+    text = tuned(tmp_path / "new" / "own").toml()
+    assert steps and (tmp_path / "new" / "own" / "tuned.toml").read_text() == text
