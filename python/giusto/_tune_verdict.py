@@ -116,7 +116,9 @@ class _Judgement:
         if self.count == 0:
             return "no trial was better than the default"
         before, after = self.development
-        digits = 1 if max(abs(mean), abs(low or 0), abs(high or 0), abs(after - before)) >= 10 else 4
+        largest = max(abs(mean), abs(low or 0), abs(high or 0), abs(after - before))
+        # Of a small share, such as that of lost packets, three digits.
+        digits = 1 if largest >= 10 else max(4, 2 - math.floor(math.log10(largest or 1)))
 
         def signed(value: float) -> str:
             return ("−" if value < 0 else "+") + f"{abs(value):.{digits}f}"

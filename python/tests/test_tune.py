@@ -145,6 +145,15 @@ def test_the_verdict_follows_the_interval(differences: list[float], more: bool, 
     assert judged.verdict.startswith(begins) and judged.is_better is is_better, judged.verdict
 
 
+def test_a_small_difference_has_digits() -> None:
+    metric = _tune_verdict._Metric("loss_ratio")
+    judged = _tune_verdict._Judgement((5e-5, 2e-5), (5e-5, 3e-5), (-2e-5, -3e-5, -1e-5), metric, 40, True)
+    assert judged.verdict == (
+        "better than the default: loss_ratio −0.0000200 (95 % interval −0.0000300 to −0.0000100) "
+        "on 40 fresh scenarios; −0.0000300 on those of development"
+    )
+
+
 def test_the_interval_holds_the_truth_in_95_of_100_cases() -> None:
     numpy = pytest.importorskip("numpy")
     draw = numpy.random.default_rng(7)
