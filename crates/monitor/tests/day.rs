@@ -93,9 +93,9 @@ fn run(engine: &mut Engine, store: &mut Store, time: std::ops::Range<u64>) -> u6
 /// Takes all notices.
 fn notices(store: &mut Store) -> Vec<serde_json::Value> {
     let mut notices = Vec::new();
-    while let Some((id, body)) = store.next_notice().unwrap() {
-        notices.push(serde_json::from_str(&body).unwrap());
-        store.forget_notice(id).unwrap();
+    while let Some(notice) = store.next_notice() {
+        notices.push(serde_json::from_str(&notice).unwrap());
+        store.forget_notice(notice).unwrap();
     }
     notices
 }

@@ -103,7 +103,7 @@ enum Message {
     /// What came of a stream.
     Result(Box<Job>, Sample, Option<Sample>),
     /// Whether a webhook accepted a notice.
-    Notice(i64, Result<(), String>),
+    Notice(String, Result<(), String>),
 }
 
 /// What the page's server and the monitor share.
@@ -293,13 +293,13 @@ impl Service {
                 }
                 self.show();
             }
-            Message::Notice(id, told) => {
+            Message::Notice(notice, told) => {
                 self.is_telling = false;
                 self.attempts.on_attempt(wall_clock(), told.is_ok());
                 match told {
                     Ok(()) => {
                         self.told_failed = false;
-                        let forgotten = self.store.forget_notice(id);
+                        let forgotten = self.store.forget_notice(notice);
                         self.note_written(forgotten, host);
                     }
                     Err(error) if !self.told_failed => {
@@ -338,12 +338,12 @@ impl Service {
         if self.is_telling || !self.attempts.is_due(now) {
             return;
         }
-        let Ok(Some((id, body))) = self.store.next_notice() else { return };
+        let Some(notice) = self.store.next_notice() else { return };
         let reports = reports.clone();
         let run = move || {
-            let told = post(&webhook.url, &body, NOTICE).map_err(|error| error.to_string());
+            let told = post(&webhook.url, &notice, NOTICE).map_err(|error| error.to_string());
             // The monitor has ended.
-            let _ = reports.send(Message::Notice(id, told));
+            let _ = reports.send(Message::Notice(notice, told));
         };
         self.is_telling = thread::Builder::new().name("webhook".to_owned()).spawn_scoped(scope, run).is_ok();
     }
@@ -529,7 +529,7 @@ mod tests {
         let retention = Retention { results: 0, hours: 0, days: 0 };
         let store = Store::open(&folder.path().join("monitor.db"), retention).unwrap();
         assert_eq!(store.open_events().unwrap().len(), 2, "an outage and a crossed bound");
-        assert_eq!(store.next_notice().unwrap(), None);
+        assert_eq!(store.next_notice(), None);
     }
 
     #[test]

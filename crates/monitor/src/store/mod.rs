@@ -167,6 +167,8 @@ pub struct Store {
     pending: VecDeque<Entry>,
     /// Entries that had no room in memory either.
     dropped: u64,
+    /// Notices that were accepted, and could not be deleted yet.
+    accepted: Vec<String>,
     retention: Retention,
     /// The file was begun again, and nobody was told yet.
     begun_again: bool,
@@ -198,6 +200,7 @@ impl Store {
             ids,
             pending,
             dropped: 0,
+            accepted: Vec::new(),
             retention,
             begun_again: false,
             lock,
@@ -291,7 +294,7 @@ impl Store {
             self.ids.clear();
             return Err(StoreError::Database { path: self.path.clone(), source });
         }
-        Ok(())
+        self.forget_accepted()
     }
 
     /// Makes the figures of hours and days that have ended, and deletes what is older than it is kept.
@@ -340,28 +343,39 @@ impl Store {
         Ok(last.and_then(|time| u64::try_from(time).ok()))
     }
 
-    /// The oldest notice that was not accepted yet, with its number.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError`] names the file.
-    pub fn next_notice(&self) -> Result<Option<(i64, String)>, StoreError> {
-        let text = "SELECT id, body FROM notice ORDER BY id LIMIT 1";
-        match self.db.query_row(text, [], |row| Ok((row.get(0)?, row.get(1)?))) {
-            Ok(notice) => Ok(Some(notice)),
-            Err(rusqlite::Error::QueryReturnedNoRows) => Ok(None),
-            Err(source) => Err(StoreError::Database { path: self.path.clone(), source }),
-        }
+    /// The oldest notice that was not accepted yet: of those in the file, or else of those that wait for room on the disk.
+    pub fn next_notice(&self) -> Option<String> {
+        let read = || {
+            let mut asked = self.db.prepare("SELECT body FROM notice ORDER BY id LIMIT ?1")?;
+            let rows = asked.query_map([self.accepted.len() as i64 + 1], |row| row.get(0))?;
+            rows.collect::<rusqlite::Result<Vec<String>>>()
+        };
+        // Why the file cannot be read is said where it is written.
+        let written = read().unwrap_or_default();
+        let waiting = self.pending.iter().flat_map(|entry| &entry.notices).cloned();
+        written.into_iter().chain(waiting).find(|notice| !self.accepted.contains(notice))
     }
 
-    /// Forgets a notice.
+    /// Forgets a notice, which was accepted: it is not the next one again, even where the file cannot be written.
     ///
     /// # Errors
     ///
     /// [`StoreError`] names the file.
-    pub fn forget_notice(&self, id: i64) -> Result<(), StoreError> {
-        let done = self.db.execute("DELETE FROM notice WHERE id = ?1", [id]);
-        done.map(drop).map_err(|source| StoreError::Database { path: self.path.clone(), source })
+    pub fn forget_notice(&mut self, notice: String) -> Result<(), StoreError> {
+        for entry in &mut self.pending {
+            entry.notices.retain(|own| *own != notice);
+        }
+        self.accepted.push(notice);
+        self.forget_accepted()
+    }
+
+    fn forget_accepted(&mut self) -> Result<(), StoreError> {
+        while let Some(notice) = self.accepted.last() {
+            let done = self.db.execute("DELETE FROM notice WHERE body = ?1", [notice]);
+            done.map_err(|source| StoreError::Database { path: self.path.clone(), source })?;
+            self.accepted.pop();
+        }
+        Ok(())
     }
 }
 
@@ -451,4 +465,40 @@ fn open_to_read(path: &Path) -> rusqlite::Result<Connection> {
     )?;
     db.busy_timeout(BUSY)?;
     Ok(db)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_notice_is_sent_once_where_the_file_cannot_be_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let retention = Retention { results: 0, hours: 0, days: 0 };
+        let mut store = Store::open(&folder.path().join("monitor.db"), retention).unwrap();
+        let entry = |notice: &str| Entry {
+            series: None,
+            time: 60,
+            sample: None,
+            notes: Vec::new(),
+            notices: vec![notice.to_owned()],
+        };
+        store.record(entry("1")).unwrap();
+        let can_write = |store: &Store, can: bool| store.db.pragma_update(None, "query_only", !can).unwrap();
+        can_write(&store, false);
+        // Those that wait for the disk are sent too, each once and in order.
+        for notice in ["2", "3", "4"] {
+            store.record(entry(notice)).unwrap_err();
+        }
+        for notice in ["1", "2", "3"] {
+            assert_eq!(store.next_notice().as_deref(), Some(notice));
+            store.forget_notice(notice.to_owned()).unwrap_err();
+        }
+        can_write(&store, true);
+        store.flush().unwrap();
+        assert_eq!(store.next_notice().as_deref(), Some("4"));
+        store.forget_notice("4".to_owned()).unwrap();
+        let left = store.db.query_row("SELECT count(*) FROM notice", [], |row| row.get::<_, i64>(0));
+        assert_eq!((left.unwrap(), store.next_notice()), (0, None));
+    }
 }
