@@ -251,12 +251,16 @@ impl Store {
     ///
     /// [`StoreError`]: why it waits.
     pub fn record(&mut self, entry: Entry) -> Result<(), StoreError> {
+        self.wait(entry);
+        self.flush()
+    }
+
+    fn wait(&mut self, entry: Entry) {
         if self.pending.len() >= MAX_PENDING {
             self.pending.pop_front();
             self.dropped += 1;
         }
         self.pending.push_back(entry);
-        self.flush()
     }
 
     /// Writes entries, as one transaction if there is room for all, such as those that come from elsewhere.
@@ -270,7 +274,8 @@ impl Store {
             return Ok(());
         }
         self.ids.clear();
-        entries.into_iter().try_for_each(|entry| self.record(entry))
+        entries.into_iter().for_each(|entry| self.wait(entry));
+        self.flush()
     }
 
     /// Writes what waits.
@@ -494,10 +499,13 @@ mod tests {
             assert_eq!(store.next_notice().as_deref(), Some(notice));
             store.forget_notice(notice.to_owned()).unwrap_err();
         }
+        store.record_all(["5", "6"].map(entry).into()).unwrap_err();
         can_write(&store, true);
         store.flush().unwrap();
-        assert_eq!(store.next_notice().as_deref(), Some("4"));
-        store.forget_notice("4".to_owned()).unwrap();
+        for notice in ["4", "5", "6"] {
+            assert_eq!(store.next_notice().as_deref(), Some(notice));
+            store.forget_notice(notice.to_owned()).unwrap();
+        }
         let left = store.db.query_row("SELECT count(*) FROM notice", [], |row| row.get::<_, i64>(0));
         assert_eq!((left.unwrap(), store.next_notice()), (0, None));
     }
