@@ -119,6 +119,35 @@ impl Engine {
         self.forget_unwatched(now)
     }
 
+    /// What another file with these open events lacks: what goes on begins there at `now`, in seconds, and what does not ends.
+    pub(crate) fn reconcile(&self, now: u64, open: &[(SeriesKey, EventKind, String)]) -> Vec<Entry> {
+        let goes_on = |(series, watch): (&SeriesKey, &Watch)| {
+            let ends = watch.goes_on().map(note).filter_map(|note| match note {
+                Note::Ended { kind, name } => Some((series.clone(), kind, name)),
+                Note::Began { .. } => None,
+            });
+            ends.collect::<Vec<_>>()
+        };
+        let own: BTreeSet<_> = self.watches.iter().flat_map(goes_on).collect();
+        let open: BTreeSet<_> = open.iter().cloned().collect();
+        let began = own.difference(&open).map(|(series, kind, name)| {
+            let what = if name.is_empty() { String::new() } else { format!("bound {name}, crossed ") };
+            let text = format!("{what}before this file was begun");
+            (series, Note::Began { kind: *kind, name: name.clone(), lasts: true, text })
+        });
+        let ended = open
+            .difference(&own)
+            .map(|(series, kind, name)| (series, Note::Ended { kind: *kind, name: name.clone() }));
+        let entry = |(series, note): (&SeriesKey, Note)| Entry {
+            series: Some(series.clone()),
+            time: now,
+            sample: None,
+            notes: vec![note],
+            notices: Vec::new(),
+        };
+        began.chain(ended).map(entry).collect()
+    }
+
     /// The next stream that is due; `None` if there is none now.
     pub fn poll(&mut self, now: Timestamp) -> Option<Job> {
         for task in &mut self.tasks {

@@ -48,8 +48,8 @@ pub struct Site {
     pub database: PathBuf,
 }
 
-/// The answer to a request for a page at `now`, in seconds since the Unix epoch.
-pub fn answer(site: &Site, request: &Request, now: u64) -> Response {
+/// The answer to a request for a page at `now`, in seconds since the Unix epoch; `failure` is why newer results are not in the database.
+pub fn answer(site: &Site, failure: Option<&str>, request: &Request, now: u64) -> Response {
     let asked = Asked::of(&request.query);
     let page = match request.path.as_str() {
         "/" => Reader::open(&site.database).and_then(|reader| overview(site, &reader, &asked, now)).map(Some),
@@ -57,9 +57,14 @@ pub fn answer(site: &Site, request: &Request, now: u64) -> Response {
         _ => Ok(None),
     };
     match page {
-        Ok(Some(report)) => Response::page(report.to_html())
-            .with_header("Refresh", REFRESH)
-            .with_header("Cache-Control", "no-store"),
+        Ok(Some(mut report)) => {
+            if let Some(failure) = failure {
+                report.headline = format!("Results are not written: {failure}. Before: {}", report.headline);
+            }
+            Response::page(report.to_html())
+                .with_header("Refresh", REFRESH)
+                .with_header("Cache-Control", "no-store")
+        }
         Ok(None) => Response::text("404 Not Found", "nothing here: see / and /metrics\n"),
         Err(error) => Response::text("500 Internal Server Error", format!("{error}\n")),
     }

@@ -121,6 +121,7 @@ impl View<'_> {
         let unknown = self.series.len() as u64 - measured;
         let all = plural(measured, "stream is measured", "streams are measured");
         let mut text = match crossed.len() {
+            0 if measured == 0 => format!("{outage}{all}"),
             0 => format!("{outage}{all}, all within bounds"),
             bad => format!("{outage}{all}, {bad} out of bounds"),
         };

@@ -110,6 +110,8 @@ enum Message {
 struct Shared {
     site: Mutex<Site>,
     metrics: Mutex<String>,
+    /// Why results are not written.
+    failure: Mutex<Option<String>>,
 }
 
 /// Measures until `stop` is set.
@@ -202,20 +204,20 @@ impl Service {
         let mut store = Store::open(&database, config.spec.retention)?;
         let mut engine = Engine::new(&config.spec, &config.here);
         let now = wall_clock();
-        store.record_all(engine.resume(seconds(now), &store.open_events()?))?;
+        let mut entries = engine.resume(seconds(now), &store.open_events()?);
         let longest = config.spec.streams.iter().map(|stream| stream.interval).max().unwrap_or_default();
         let last = store.last_result(seconds(now))?;
-        for entry in gap(last, seconds(now), longest) {
-            store.record(entry)?;
-        }
+        entries.extend(gap(last, seconds(now), longest));
+        let written = store.record_all(entries);
         let is_long = last.is_some_and(|last| seconds(now) - last > LONG_S);
         let since = Timestamp::ZERO + if is_long { SETTLES } else { TimeDelta::ZERO };
         let shared = Arc::new(Shared {
             site: Mutex::new(site(&config, &database)),
             metrics: Mutex::new(exposition::text(engine.states(), engine.troubles(), StoreState::default())),
+            failure: Mutex::default(),
         });
         let server = serve(config.spec.listen, &shared)?;
-        let service = Self {
+        let mut service = Self {
             config,
             engine,
             store,
@@ -231,6 +233,7 @@ impl Service {
             steady: Steady { last: None, since },
         };
         service.announce(host);
+        service.note_written(written, host);
         service.show();
         Ok(service)
     }
@@ -313,10 +316,13 @@ impl Service {
     }
 
     /// Says once that results cannot be written, and once that they are again; and that the file is another one.
-    fn note_written(&mut self, written: Result<(), StoreError>, host: &mut Host<'_>) {
+    fn note_written(&mut self, mut written: Result<(), StoreError>, host: &mut Host<'_>) {
         if self.store.take_begun_again() {
             let path = self.store.path();
             (host.say)(&format!("warning: {path}: was deleted or replaced: earlier results are not there"));
+            let (now, open) = (seconds(wall_clock()), self.store.open_events());
+            let lacks = open.map(|open| self.engine.reconcile(now, &open));
+            written = written.and(lacks.and_then(|entries| self.store.record_all(entries)));
         }
         match (written, &self.store_failure) {
             (Ok(()), None) | (Err(_), Some(_)) => {}
@@ -326,7 +332,9 @@ impl Service {
             }
             (Err(error), None) => {
                 let text = error.to_string();
-                (host.say)(&format!("warning: results are not written: {text}"));
+                (host.say)(&format!(
+                    "warning: results are not written: {text}; results wait in memory meanwhile"
+                ));
                 self.store_failure = Some(text);
             }
         }
@@ -371,13 +379,14 @@ impl Service {
         }
     }
 
-    /// Updates the text of the metrics.
+    /// Updates the text of the metrics, and what the pages say of the file.
     fn show(&self) {
         let (waiting, dropped) = self.store.waiting();
         let is_writing = self.store_failure.is_none();
         let store = StoreState { waiting: waiting as u64, dropped, is_writing };
         let text = exposition::text(self.engine.states(), self.engine.troubles(), store);
         *self.shared.metrics.lock().unwrap_or_else(PoisonError::into_inner) = text;
+        (*self.shared.failure.lock().unwrap_or_else(PoisonError::into_inner)).clone_from(&self.store_failure);
     }
 
     fn reload(&mut self, config: Result<Config, String>, host: &mut Host<'_>) {
@@ -426,7 +435,8 @@ fn serve(address: SocketAddr, shared: &Arc<Shared>) -> Result<TextServer, Servic
             return Response::ok(giusto::measured::metrics::CONTENT_TYPE, text);
         }
         let site = shared.site.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        pages::answer(&site, request, seconds(wall_clock()))
+        let failure = shared.failure.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        pages::answer(&site, failure.as_deref(), request, seconds(wall_clock()))
     };
     let limits = Limits { max_body: 0, ..Limits::default() };
     TextServer::serve(address, limits, answer).map_err(|error| ServiceError::Listen { address, error })
@@ -490,6 +500,8 @@ mod tests {
         run(config, &mut Host { hold: &hold, reload, say: &mut say }, stop).unwrap();
     }
 
+    const RETENTION: Retention = Retention { results: 0, hours: 0, days: 0 };
+
     #[test]
     fn the_first_failure_of_another_webhook_is_said_too() {
         let folder = tempfile::tempdir().unwrap();
@@ -526,8 +538,7 @@ mod tests {
             });
             run_down(config(folder.path(), &webhook), &mut || None, || {}, |_| {}, &stop);
         });
-        let retention = Retention { results: 0, hours: 0, days: 0 };
-        let store = Store::open(&folder.path().join("monitor.db"), retention).unwrap();
+        let store = Store::open(&folder.path().join("monitor.db"), RETENTION).unwrap();
         assert_eq!(store.open_events().unwrap().len(), 2, "an outage and a crossed bound");
         assert_eq!(store.next_notice(), None);
     }
@@ -561,8 +572,7 @@ mod tests {
             stop.store(true, Ordering::Relaxed);
         };
         run_down(config(folder.path(), ""), &mut || None, hold, |_| {}, &stop);
-        let retention = Retention { results: 0, hours: 0, days: 0 };
-        let store = Store::open(&folder.path().join("monitor.db"), retention).unwrap();
+        let store = Store::open(&folder.path().join("monitor.db"), RETENTION).unwrap();
         assert_eq!(store.open_events().unwrap().len(), 2, "an outage and a crossed bound");
     }
 
@@ -571,12 +581,46 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (stop, runs) = (AtomicBool::new(false), AtomicUsize::new(0));
         let hold = || match runs.fetch_add(1, Ordering::Relaxed) {
-            0 => std::fs::remove_file(folder.path().join("monitor.db")).unwrap(),
-            run => stop.store(run == 2, Ordering::Relaxed),
+            1 => std::fs::remove_file(folder.path().join("monitor.db")).unwrap(),
+            run => stop.store(run == 3, Ordering::Relaxed),
         };
         let mut said = Vec::new();
         run_down(config(folder.path(), ""), &mut || None, hold, |text| said.push(text.to_owned()), &stop);
         let missed = said.iter().filter(|text| text.contains("was deleted or replaced"));
         assert_eq!(missed.count(), 1, "{said:?}");
+        // The new file has what went on when it was begun.
+        let store = Store::open(&folder.path().join("monitor.db"), RETENTION).unwrap();
+        assert_eq!(store.open_events().unwrap().len(), 2, "an outage and a crossed bound");
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_written_ends_nothing_and_pages_say_so() {
+        for is_full in [true, false] {
+            let folder = tempfile::tempdir().unwrap();
+            let config = config(folder.path(), "");
+            // A while ago: the time since then is to be noted at the start.
+            let series = SeriesKey { from: "a".to_owned(), to: "b".to_owned(), stream: "load".to_owned() };
+            let (sample, time) = (Some(Sample::Unknown("no answer".to_owned())), seconds(wall_clock()) - 600);
+            let entry = Entry { series: Some(series), time, sample, notes: Vec::new(), notices: Vec::new() };
+            Store::open(&config.database, RETENTION).unwrap().record(entry).unwrap();
+            if is_full {
+                let refused =
+                    "CREATE TRIGGER refused BEFORE INSERT ON event BEGIN SELECT RAISE(FAIL, 'refused'); END";
+                rusqlite::Connection::open(&config.database).unwrap().execute_batch(refused).unwrap();
+            }
+            let mut said = Vec::new();
+            let hold = |_: &dyn Session, _: &str, _: u16, _: &AtomicBool| Err("no answer".to_owned());
+            let (reload, say) = (&mut || None, &mut |text: &str| said.push(text.to_owned()));
+            let service = Service::start(config, &mut Host { hold: &hold, reload, say }).unwrap();
+            let mut client = std::net::TcpStream::connect(service.server.local_addr()).unwrap();
+            client.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+            let mut page = String::new();
+            client.read_to_string(&mut page).unwrap();
+            assert_eq!(page.contains("Results are not written: "), is_full, "{page:.1000}");
+            assert_eq!(service.store.waiting().0, if is_full { 2 } else { 0 });
+            // Nothing is measured so far.
+            assert!(page.contains("0 streams are measured, 1 unknown."), "{page:.1000}");
+            assert_eq!(said.iter().any(|text| text.contains("results are not written")), is_full, "{said:?}");
+        }
     }
 }

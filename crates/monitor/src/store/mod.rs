@@ -86,9 +86,13 @@ fn lock(path: &Path) -> Result<Option<File>, StoreError> {
 }
 
 fn fix(error: &rusqlite::Error) -> &'static str {
-    use rusqlite::ErrorCode::{CannotOpen, DatabaseBusy, DatabaseLocked, DiskFull, NotADatabase, ReadOnly};
+    use rusqlite::ErrorCode::{
+        CannotOpen, DatabaseBusy, DatabaseLocked, DiskFull, NotADatabase, ReadOnly, SystemIoFailure,
+    };
     match error.sqlite_error_code() {
-        Some(DiskFull) => ": free some space; results wait in memory meanwhile",
+        Some(DiskFull) => ": free some space",
+        // What SQLite shares between processes does not fit either.
+        Some(SystemIoFailure) => ": free some space, if the disk is full",
         Some(CannotOpen | ReadOnly) => ": choose a folder that giusto may write to",
         Some(NotADatabase) => ": choose another file, this one is no database of giusto monitor",
         Some(DatabaseBusy | DatabaseLocked) => ": is another monitor running with this file?",
