@@ -42,7 +42,7 @@ fn a_smaller_mtu_behind_a_router_is_found_whether_it_says_so_or_not() {
         let (_, output) = send("10.9.1.3:5005", &["-l", "1273"]);
         let error = text(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{error}");
-        let expected = "--size: 1273 B do not fit the MTU of 1300 B that was found on the path to 10.9.1.3:5005: use at most 1272 B";
+        let expected = "size: 1273 B do not fit the MTU of 1300 B that was found on the path to 10.9.1.3:5005: use at most 1272 B";
         assert!(error.contains(expected), "{error}");
 
         // Below the first probe, and then with what the system remembers of the route: it would send the probe in fragments.

@@ -24,7 +24,7 @@ impl RunResult {
             // The receiver knows the sender's address.
             let machine = if self.from.is_some() { "the sender's machine" } else { "this machine" };
             doubts.push(format!(
-                "{machine} was overloaded: {}; try --realtime, fewer streams or a lower rate",
+                "{machine} was overloaded: {}; try fewer streams, a lower rate, or --realtime of `giusto send`",
                 signs.join(" and ")
             ));
         }
@@ -245,7 +245,7 @@ mod tests {
         let slips = Some(SlipFigures { skipped_packets: 11, ..SlipFigures::default() });
         let doubts = RunResult { schedule_error_us: late, slips, ..good.clone() }.find_doubts();
         let overloaded = "this machine was overloaded: half of the datagrams were at least 412.0 ms late, where 5.0 ms is allowed and \
-                          11 of 1011 datagrams were never sent; try --realtime, fewer streams or a lower rate";
+                          11 of 1011 datagrams were never sent; try fewer streams, a lower rate, or --realtime of `giusto send`";
         assert_eq!(doubts, [overloaded]);
         let restarts = |reanchors, tx_rate_bps| {
             let slips = Some(SlipFigures { reanchors, ..SlipFigures::default() });
@@ -253,8 +253,8 @@ mod tests {
             RunResult { rate_bps, tx_rate_bps, slips, ..good.clone() }.find_doubts()
         };
         assert_eq!([restarts(7, 990_000.0), restarts(0, 1.0)], [[""; 0]; 2]);
-        let slow = "this machine was overloaded: 7 restarts of the schedule left 7.0 % of the rate; try --realtime, fewer streams or \
-                    a lower rate";
+        let slow = "this machine was overloaded: 7 restarts of the schedule left 7.0 % of the rate; try fewer streams, a lower rate, \
+                    or --realtime of `giusto send`";
         assert_eq!(restarts(7, 70_000.0), [slow]);
         // Published strategies drift: that is no fault of the machine.
         let drifts = RunResult { strategy: "send-sleep".to_owned(), schedule_error_us: late, ..good.clone() };

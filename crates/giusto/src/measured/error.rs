@@ -89,8 +89,8 @@ pub enum RunError {
     VaryingSize,
     /// The datagrams are longer than the path carries.
     #[error(
-        "--size: {payload} B do not fit the MTU of {mtu} B that was found on the path to {to}: use at most {most} B, or leave out \
-         --mtu-discovery"
+        "size: {payload} B do not fit the MTU of {mtu} B that was found on the path to {to}: use at most {most} B, or leave out \
+         mtu-discovery"
     )]
     AboveFoundMtu {
         /// The receiver's address.
@@ -104,7 +104,7 @@ pub enum RunError {
     },
     /// The MTU of the path was not found.
     #[error(
-        "{to}: no probe of the path's MTU was answered: use the same version of giusto at both ends, or leave out --mtu-discovery"
+        "{to}: no probe of the path's MTU was answered: use the same version of giusto at both ends, or leave out mtu-discovery"
     )]
     NoMtu {
         /// The receiver's address.
@@ -138,11 +138,11 @@ fn listed(addresses: &[SocketAddr]) -> String {
 fn refusal_fix(reason: &SenderError) -> String {
     let fix = match reason {
         SenderError::NoAnswer(_) | SenderError::PortUnreachable => {
-            "start `giusto recv` there, or check address, port and firewall; for other receivers use --protocol iperf3, \
-             --protocol stamp or --one-way"
+            "start `giusto recv` there, or check address, port and firewall; for other receivers, `giusto send` has \
+             --protocol iperf3, --protocol stamp and --one-way"
         }
         SenderError::Refused(Refusal::Full | Refusal::HostFull | Refusal::Reverse) => "try again later",
-        SenderError::Refused(Refusal::Rate) => "lower --rate",
+        SenderError::Refused(Refusal::Rate) => "lower the rate",
         // The others name it.
         SenderError::Refused(_) | SenderError::Unauthenticated(_) => return String::new(),
         SenderError::Wire(_) => "use the same version of giusto at both ends",

@@ -230,7 +230,7 @@ pub enum CallRefusal {
     #[error("{}", printable(.0, 200))]
     Offer(String),
     /// It serves one call, which another has.
-    #[error("it serves one call and ends (--once): leave out -P here, or --once there")]
+    #[error("it serves one call and ends (--once): make one call, or leave out --once there")]
     Once,
 }
 

@@ -294,7 +294,7 @@ pub enum Refusal {
     #[error("it sends no stream now (--max-reverse)")]
     Reverse,
     /// It sends no stream as fast as that.
-    #[error("it sends at most {0}: ask for a lower --rate, or start it with a higher --max-rate")]
+    #[error("it sends at most {0}: ask for a lower rate, or start it with a higher --max-rate")]
     ReverseRate(DataRate),
     /// The format of the stream has no room for authentication.
     #[error(
