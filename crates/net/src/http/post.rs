@@ -169,13 +169,17 @@ fn talk(mut server: impl Read + Write, request: &str) -> io::Result<Vec<u8>> {
     server.flush()?;
     let (mut answer, mut part) = (Vec::new(), [0; 1024]);
     let mut server = server.take(MAX_ANSWER);
-    while !answer.windows(4).any(|end| end == b"\r\n\r\n") {
-        match server.read(&mut part)? {
-            0 => break,
-            length => answer.extend(part.iter().take(length)),
+    loop {
+        match answer.windows(4).position(|end| end == b"\r\n\r\n") {
+            // An interim response, which may come before the final one without being asked for (RFC 9110 §15.2).
+            Some(end) if answer.starts_with(b"HTTP/1.1 1") => drop(answer.drain(..end + 4)),
+            Some(_) => return Ok(answer),
+            None => match server.read(&mut part)? {
+                0 => return Ok(answer),
+                length => answer.extend(part.iter().take(length)),
+            },
         }
     }
-    Ok(answer)
 }
 
 #[cfg(test)]
@@ -197,6 +201,30 @@ mod tests {
         {
             let error = post(url, "{}", TimeDelta::from_seconds(1)).unwrap_err().to_string();
             assert!(!error.contains("secret"), "{error}");
+        }
+    }
+
+    #[test]
+    fn interim_responses_come_before_the_answer() {
+        for (answer, expected) in [
+            (
+                "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n",
+                None,
+            ),
+            ("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 404 Not Found\r\n\r\n", Some("status 404")),
+            ("HTTP/1.1 100 Continue\r\n\r\n", Some("does not answer by HTTP")),
+        ] {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let url = format!("http://{}/", listener.local_addr().unwrap());
+            let server = thread::spawn(move || {
+                let (mut client, _) = listener.accept().unwrap();
+                let _ = client.read(&mut [0; 1024]).unwrap();
+                client.write_all(answer.as_bytes()).unwrap();
+            });
+            let error = post(&url, "{}", TimeDelta::from_seconds(5)).err().map(|error| error.to_string());
+            assert_eq!(error.is_none(), expected.is_none(), "{error:?}");
+            assert!(error.unwrap_or_default().ends_with(expected.unwrap_or_default()));
+            server.join().unwrap();
         }
     }
 
