@@ -164,7 +164,7 @@ struct Service {
     engine: Engine,
     store: Store,
     shared: Arc<Shared>,
-    server: TextServer,
+    server: Option<TextServer>,
     running: usize,
     attempts: Attempts,
     is_telling: bool,
@@ -216,7 +216,7 @@ impl Service {
             metrics: Mutex::new(exposition::text(engine.states(), engine.troubles(), StoreState::default())),
             failure: Mutex::default(),
         });
-        let server = serve(config.spec.listen, &shared)?;
+        let server = Some(serve(config.spec.listen, &shared)?);
         let mut service = Self {
             config,
             engine,
@@ -241,7 +241,7 @@ impl Service {
     fn announce(&self, host: &mut Host<'_>) {
         let here = &self.config.here;
         let streams = plural(self.engine.len() as u64, "stream", "streams");
-        let address = self.server.local_addr();
+        let address = self.server.as_ref().map_or(self.config.spec.listen, TextServer::local_addr);
         (host.say)(&format!(
             "{here}: {streams}; page at http://{address}/, metrics at http://{address}/metrics; results in {}",
             self.store.path()
@@ -390,7 +390,7 @@ impl Service {
     }
 
     fn reload(&mut self, config: Result<Config, String>, host: &mut Host<'_>) {
-        let config = match config {
+        let mut config = match config {
             Ok(config) => config,
             Err(error) => {
                 (host.say)(&format!("error: {error}\nthe configuration from before stays in force"));
@@ -401,10 +401,17 @@ impl Service {
             (host.say)("warning: database: another file needs a restart: results go to the one from before");
         }
         if config.spec.listen != self.config.spec.listen {
-            match serve(config.spec.listen, &self.shared) {
-                Ok(server) => self.server = server,
-                Err(error) => (host.say)(&format!("error: {error}: the page stays where it was")),
-            }
+            // That of one address would be in the way of that of all.
+            let old = self.server.take().map(|server| server.local_addr());
+            self.server = match serve(config.spec.listen, &self.shared) {
+                Ok(server) => Some(server),
+                Err(error) => {
+                    (host.say)(&format!("error: {error}: the page stays where it was"));
+                    // The next reload tries it again.
+                    config.spec.listen = self.config.spec.listen;
+                    old.and_then(|old| serve(old, &self.shared).ok())
+                }
+            };
         }
         if config.spec.webhook != self.config.spec.webhook {
             // What another one refused says nothing about this one.
@@ -577,6 +584,29 @@ mod tests {
     }
 
     #[test]
+    fn a_reload_moves_the_page_once_its_address_is_free() {
+        let folder = tempfile::tempdir().unwrap();
+        let hold = |_: &dyn Session, _: &str, _: u16, _: &AtomicBool| Err("no answer".to_owned());
+        let mut host = Host { hold: &hold, reload: &mut || None, say: &mut |_: &str| () };
+        let mut service = Service::start(config(folder.path(), ""), &mut host).unwrap();
+        let is_at = |service: &Service| service.server.as_ref().unwrap().local_addr();
+        let mut moved = |service: &mut Service, listen: SocketAddr| {
+            let mut config = config(folder.path(), "");
+            config.spec.listen = listen;
+            service.reload(Ok(config), &mut host);
+            is_at(service)
+        };
+        // All addresses of the port that it has.
+        let all = SocketAddr::from(([0; 4], is_at(&service).port()));
+        assert_eq!(moved(&mut service, all), all);
+        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+        let other = taken.local_addr().unwrap();
+        assert_eq!(moved(&mut service, other), all);
+        drop(taken);
+        assert_eq!(moved(&mut service, other), other);
+    }
+
+    #[test]
     fn a_deleted_database_is_missed_once() {
         let folder = tempfile::tempdir().unwrap();
         let (stop, runs) = (AtomicBool::new(false), AtomicUsize::new(0));
@@ -612,7 +642,8 @@ mod tests {
             let hold = |_: &dyn Session, _: &str, _: u16, _: &AtomicBool| Err("no answer".to_owned());
             let (reload, say) = (&mut || None, &mut |text: &str| said.push(text.to_owned()));
             let service = Service::start(config, &mut Host { hold: &hold, reload, say }).unwrap();
-            let mut client = std::net::TcpStream::connect(service.server.local_addr()).unwrap();
+            let mut client =
+                std::net::TcpStream::connect(service.server.as_ref().unwrap().local_addr()).unwrap();
             client.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
             let mut page = String::new();
             client.read_to_string(&mut page).unwrap();
