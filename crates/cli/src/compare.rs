@@ -6,6 +6,7 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
+use anyhow::Context as _;
 use clap::Args;
 use rayon::prelude::*;
 
@@ -142,7 +143,7 @@ pub(crate) fn side_by_side(
     stop: &AtomicBool,
     progress: &Progress,
 ) -> anyhow::Result<Comparison> {
-    let threads = rayon::ThreadPoolBuilder::new().build()?;
+    let threads = rayon::ThreadPoolBuilder::new().build().context("cannot start threads")?;
     let runs: Vec<Run> = threads.install(|| {
         let ended = contenders.par_iter().with_max_len(1).map(|contender| {
             if stop.load(Ordering::Relaxed) {

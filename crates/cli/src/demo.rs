@@ -4,9 +4,10 @@ use std::{
     path::PathBuf,
     process::ExitCode,
     sync::atomic::{AtomicBool, Ordering},
-    thread,
+    thread::{self, ScopedJoinHandle},
 };
 
+use anyhow::Context as _;
 use clap::Args;
 use giusto_pace::{IpVersion, Limits, Strategy};
 use giusto_units::{DataRate, DataSize, TimeDelta};
@@ -156,11 +157,13 @@ pub(crate) fn run(args: &DemoArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode
     let mut held = Comparison::default();
     if outcome.is_ok() && !stop.load(Ordering::Relaxed) {
         let (stream, calls) = thread::scope(|scope| {
-            let stream = scope.spawn(|| measure(BESIDE));
+            let stream = thread::Builder::new().spawn_scoped(scope, || measure(BESIDE));
             let calls = calls(args.quick, stop, &progress);
-            (stream.join(), calls)
+            (stream.map(ScopedJoinHandle::join), calls)
         });
-        let stream = stream.map_err(|_| anyhow::anyhow!("the stream beside the calls ended in a panic"));
+        let stream = stream.context("the stream beside the calls").and_then(|stream| {
+            stream.map_err(|_| anyhow::anyhow!("the stream beside the calls ended in a panic"))
+        });
         outcome = stream.flatten().map(|run| measured.push(run));
         outcome = calls.map(|calls| held = calls).and(outcome);
     }

@@ -6,6 +6,7 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
+use anyhow::Context as _;
 use clap::{Args, Subcommand, ValueEnum};
 use giusto_units::{DataRate, TimeDelta};
 use rayon::prelude::*;
@@ -165,7 +166,9 @@ fn traces(args: &TracesArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
         progress.step();
         Some(written)
     };
-    let made: Vec<Option<anyhow::Result<MadeTrace>>> = set.traces.par_iter().map(make).collect();
+    let threads = rayon::ThreadPoolBuilder::new().build().context("cannot start threads")?;
+    let made: Vec<Option<anyhow::Result<MadeTrace>>> =
+        threads.install(|| set.traces.par_iter().map(make).collect());
     let made: Vec<MadeTrace> = made.into_iter().flatten().collect::<Result<_, _>>().map_err(unusable)?;
     let interrupted = made.len() < set.traces.len();
     set.write_readme(&args.out, &made)?;

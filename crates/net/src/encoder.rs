@@ -18,6 +18,7 @@ use std::{
         atomic::{AtomicBool, Ordering},
         mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TryRecvError, TrySendError},
     },
+    thread,
 };
 
 use giusto_session::{
@@ -161,18 +162,18 @@ impl EncoderProcess {
         let (lines, line_out) = mpsc::sync_channel(LINES);
         if let Some(stdout) = child.stdout.take() {
             let state = Arc::clone(&state);
-            std::thread::spawn(move || {
+            thread::Builder::new().spawn(move || {
                 let result = read_frames(stdout, clock, &frame_in, &codec_in, &state);
                 locked(&state).output = Some((clock.now(), result));
                 drop(ended);
-            });
+            })?;
         }
         if let Some(stderr) = child.stderr.take() {
             let state = Arc::clone(&state);
-            std::thread::spawn(move || read_messages(stderr, &state));
+            thread::Builder::new().spawn(move || read_messages(stderr, &state))?;
         }
         if let Some(stdin) = child.stdin.take() {
-            std::thread::spawn(move || write_lines(stdin, &line_out));
+            thread::Builder::new().spawn(move || write_lines(stdin, &line_out))?;
         }
         let process = Process {
             group: Mutex::new(group),

@@ -28,7 +28,8 @@ pub(crate) fn detached<P: Send, R: Send>(
     py.detach(|| {
         thread::scope(|scope| {
             let (sender, receiver) = mpsc::channel();
-            let worker = scope.spawn(|| on_python_thread(|| work(&stop, sender)));
+            let worker =
+                thread::Builder::new().spawn_scoped(scope, || on_python_thread(|| work(&stop, sender)))?;
             let mut raised = None;
             loop {
                 let news = match receiver.recv_timeout(POLL) {

@@ -145,7 +145,7 @@ pub fn run(
     let relay_at = Mutex::new(None);
     let parts: Result<_, LiveError> = thread::scope(|scope| {
         let (announce, ready) = mpsc::channel::<()>();
-        let relay = scope.spawn({
+        let relay = thread::Builder::new().spawn_scoped(scope, {
             let (links, options, relay_at) = (&links, &options, &relay_at);
             move || {
                 let tell = |event: &LinkEvent| {
@@ -158,6 +158,7 @@ pub fn run(
                 link::relay(links, &[pair], options, tell, |_| ())
             }
         });
+        let relay = relay.map_err(|_| LiveError::Incomplete("relay"))?;
         let call = || -> Result<_, LiveError> {
             let _ = ready.recv();
             let to = relay_at.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -165,7 +166,8 @@ pub fn run(
             let caller = Caller::open(to, plan, settings)?;
             let abort = AtomicBool::new(false);
             thread::scope(|scope| {
-                let listening = scope.spawn(|| listen(listener, &abort));
+                let listening = thread::Builder::new().spawn_scoped(scope, || listen(listener, &abort));
+                let listening = listening.map_err(|_| LiveError::Incomplete("listener"))?;
                 let called = caller.run(1, (None, &mut ()), || stop.load(Relaxed), |live| watch(live.at));
                 // The listener ends with the call; without one it waits for none.
                 abort.store(called.is_err(), Relaxed);

@@ -72,7 +72,7 @@ pub fn run_watched(
     let granted = reception.socket.granted();
     let sent = AtomicBool::new(false);
     thread::scope(|scope| {
-        let receiving = scope.spawn(|| {
+        let receiving = thread::Builder::new().spawn_scoped(scope, || {
             let mut received = None;
             let outcome = reception.run(&sent, |receiver, event| {
                 on_received(clock.now(), receiver, event.as_ref());
@@ -84,6 +84,7 @@ pub fn run_watched(
             });
             outcome.map(|()| received)
         });
+        let receiving = receiving.map_err(|_| RunError::Thread("receiving"))?;
         let transmission = {
             let _ends_the_receiver = RaisedOnDrop(&sent);
             send::run(plan, &destination, stop, on_live)
