@@ -137,9 +137,14 @@ impl RateProfile {
         Some(DataSize::from_bytes((self.work_until(end)? / u128::from(WORK_PER_BYTE)) as u64))
     }
 
-    /// Capacity in bits from `from` until `to`; `None` if unlimited.
+    /// Capacity in bits from `from` until `to`; `None` if unlimited. An opportunity at `from` counts, one at `to` does not.
     pub fn bits_between(&self, from: Timestamp, to: Timestamp) -> Option<f64> {
-        let work = self.work_until(to)?.saturating_sub(self.work_until(from)?);
+        let work_before = |time: Timestamp| match (self, time.as_nanos().checked_sub(1)) {
+            (Self::Opportunities { .. }, None) => Some(0),
+            (Self::Opportunities { .. }, Some(before)) => self.work_until(Timestamp::from_nanos(before)),
+            _ => self.work_until(time),
+        };
+        let work = work_before(to)?.saturating_sub(work_before(from)?);
         Some(work as f64 / (WORK_PER_BYTE / 8) as f64)
     }
 

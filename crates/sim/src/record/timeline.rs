@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use giusto_units::{DataSize, TimeDelta, Timestamp};
+use giusto_units::{TimeDelta, Timestamp};
 
 use super::{
     media::MediaSeries,
@@ -538,15 +538,14 @@ impl LinkSeries {
 
 /// The mean of a rate within each window.
 fn capacities(rate: &RateProfile, bounds: &[Range<Timestamp>]) -> Vec<Option<f64>> {
-    let mut before = rate.capacity(Timestamp::ZERO);
     let mean = |window: &Range<Timestamp>| {
-        let carried = rate.capacity(window.end);
-        let size: Option<DataSize> = carried.zip(before).map(|(now, before)| now.saturating_sub(before));
-        before = carried;
         let seconds = (window.end - window.start).as_seconds();
         match rate {
             RateProfile::Fixed(rate) => Some(rate.as_bps() as f64),
-            _ => size.filter(|_| seconds > 0.0).map(|size| size.as_bits() as f64 / seconds),
+            _ => {
+                let bits = rate.bits_between(window.start, window.end);
+                bits.filter(|_| seconds > 0.0).map(|bits| bits / seconds)
+            }
         }
     };
     bounds.iter().map(mean).collect()

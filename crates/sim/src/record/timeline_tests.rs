@@ -1,5 +1,5 @@
 use giusto_congestion::{Cause, Decision};
-use giusto_units::DataRate;
+use giusto_units::{DataRate, DataSize};
 
 use super::*;
 use crate::{
@@ -185,6 +185,9 @@ fn a_capacity_is_the_mean_within_each_window() {
     let steps = capacity(RateProfile::Steps { steps, period: None });
     // The run was ended early, in the middle of the last window.
     assert_eq!(steps, [Some(8e6), Some(12e6), Some(16e6), Some(16e6)]);
+    // 10,000 bit at the start, and twice every 10 ms: at the end of each round and at the start of the next.
+    let opportunities = capacity(RateProfile::Opportunities { at: vec![ms(0), ms(10)], bytes: 1250 });
+    assert_eq!(opportunities, [Some(1e6), Some(2e6), Some(2e6), Some(4e6)]);
 }
 
 #[test]

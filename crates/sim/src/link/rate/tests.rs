@@ -57,6 +57,13 @@ fn opportunities_are_shared_or_lost_unused() {
     transmitter.skip_unused_opportunities(at(1_000_000_000));
     assert_eq!(transmitter.ready_at(at(1_000_000_000)), at(1_000_000_000));
     assert_eq!(profile.capacity(at(6_000_000)), Some(DataSize::from_bytes(6 * 1504)));
+    // A window has what a packet can use in it: that at its start, not that at its end.
+    for (from, to, count) in [(0, 1, 0), (0, 3, 2), (1, 3, 2), (3, 4, 1), (0, 6, 5), (3, 7, 4)] {
+        let bits = profile.bits_between(at(from * 1_000_000), at(to * 1_000_000));
+        assert_eq!(bits, Some(f64::from(count * 1504 * 8)), "{from} to {to} ms");
+    }
+    let profile = RateProfile::Opportunities { at: [0, 1_000_000].map(at).to_vec(), bytes: 1504 };
+    assert_eq!(profile.bits_between(at(0), at(1_000_000)), Some(1504.0 * 8.0));
     assert_eq!(transmitter.rate(at(0)), Some(DataRate::from_bps(12_032_000)));
 }
 
