@@ -22,10 +22,9 @@ pub(super) fn rate(profile: &RateProfile) -> String {
             let peak = bucket.peak.map(|peak| format!(" at {peak}")).unwrap_or_default();
             format!("{}, bursts of {}{peak}", bucket.rate, bucket.burst)
         }
-        RateProfile::Opportunities { at, .. } => {
+        RateProfile::Opportunities { at, bytes } => {
             let period = at.last().copied().unwrap_or_default();
-            let size = profile.capacity(period).unwrap_or_default();
-            let mean = size.as_bits() as f64 / period.as_seconds();
+            let mean = at.len() as f64 * f64::from(*bytes) * 8.0 / period.as_seconds();
             // Of a trace, three digits are enough.
             let digit = 10_f64.powf(mean.max(1.0).log10().floor() - 2.0).max(1.0);
             format!("trace, mean {}", DataRate::from_bps(((mean / digit).round() * digit) as u64))
@@ -85,4 +84,16 @@ pub(super) fn wire(link: &LinkSpec) -> String {
 /// A share: `20 %`, `0.05 %`.
 fn percent(ratio: f64) -> String {
     format!("{} %", (ratio * 1e6).round() / 1e4)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_mean_of_a_trace_is_that_of_its_period() {
+        // Four times 1250 B in 40 ms; a repetition begins where the period ends.
+        let at = [0, 10, 20, 40].map(|millis| Timestamp::from_nanos(millis * 1_000_000)).to_vec();
+        assert_eq!(rate(&RateProfile::Opportunities { at, bytes: 1250 }), "trace, mean 1 Mbit/s");
+    }
 }
