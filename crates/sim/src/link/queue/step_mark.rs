@@ -18,7 +18,7 @@ giusto_units::defaults! {
     /// Configuration of a [`StepMark`].
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub struct StepMarkConfig {
-        /// Marking threshold, at least 0; with zero every packet that was queued is marked. Default: a sojourn time of 1 ms, the
+        /// Marking threshold, at least 0; with a zero time every packet that was queued is marked. Default: a sojourn time of 1 ms, the
         /// middle of the ramp of RFC 9332 Appendix A.1 (Figure 2: it begins at 800 µs and is 400 µs wide). A step is a special
         /// case of that ramp (Note c there).
         pub threshold: MarkThreshold = MarkThreshold::Sojourn(TimeDelta::from_millis(1)),
