@@ -14,7 +14,7 @@ const SAME_RATE: f64 = 0.25;
 /// And if the requests are at most this far apart. Chosen by us.
 const SAME_TIME: TimeDelta = TimeDelta::from_seconds(1);
 /// The most deadlines of a controller between two events of the recording: a damaged time may be centuries away. If there are more, the
-/// controller is next called at the time of the event. Chosen by us: an hour at 10 ms.
+/// controller is next called at the time of the event, which [`Player::notes`] says. Chosen by us: an hour at 10 ms.
 const MAX_DEADLINES: u64 = 360_000;
 /// The most requests for probes that are remembered.
 const MAX_PROBES: usize = 1024;
@@ -37,6 +37,8 @@ pub(super) struct Player {
     last: Option<(Target, Decision, Vec<DataRate>)>,
     /// Packets sent, and those at which the recorded bytes in flight were more than the window.
     pub(super) windowed: (u64, u64),
+    /// Whether there were more than [`MAX_DEADLINES`].
+    passes_over: bool,
 }
 
 impl Player {
@@ -67,6 +69,7 @@ impl Player {
             requests: 0,
             last: None,
             windowed: (0, 0),
+            passes_over: false,
         })
     }
 
@@ -79,6 +82,11 @@ impl Player {
         }
         if info.lacks.precise_times {
             notes.push("the recording's times are whole milliseconds".to_owned());
+        }
+        if self.passes_over {
+            notes.push(
+                "between two events of the recording it had more than 360,000 deadlines: it was not called at the others".to_owned(),
+            );
         }
         let (packets, beyond) = self.windowed;
         let share = beyond as f64 / packets.max(1) as f64 * 100.0;
@@ -153,6 +161,7 @@ impl Player {
             latest = Some(due);
             self.timeout(due, tell);
         }
+        self.passes_over |= self.controller.next_timeout().is_some_and(|due| due <= at);
         // Its next deadlines follow this time.
         self.timeout(at, tell);
     }

@@ -269,6 +269,8 @@ fn a_gap_of_centuries_is_passed_over() {
         let calls = replayed.controllers[0].side.last_target_bps.unwrap();
         // In the first second and at each of the last two, 100.
         assert!(calls.abs_diff(most + 200) <= 102, "{hours} h: {calls}");
+        let notes = replayed.controllers[0].notes.join("\n");
+        assert_eq!(notes.contains("more than 360,000 deadlines"), hours > 1, "{notes}");
     }
 }
 
