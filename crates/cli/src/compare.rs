@@ -176,11 +176,17 @@ pub(crate) fn side_by_side(
     let live_runs: Vec<Run> = held.into_iter().flatten().collect();
     interrupted |= runs.iter().chain(&live_runs).any(|run| run.result.interrupted);
     let first = contenders.first().map(|contender| contender.scenario.name().to_owned());
+    let mut notes = comparison::notes(contenders);
+    for note in runs.iter().flat_map(|run| &run.result.notes).map(|note| format!("{note}.")) {
+        if !notes.contains(&note) {
+            notes.push(note);
+        }
+    }
     Ok(Comparison {
         scenario: first.unwrap_or_default(),
         seed: seed.to_string(),
         interrupted,
-        notes: comparison::notes(contenders),
+        notes,
         ..Comparison::of(runs, live_runs)
     })
 }

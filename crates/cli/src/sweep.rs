@@ -138,7 +138,23 @@ fn alone(whole: &Whole, seed: &str, parameters: &BTreeMap<String, String>) -> St
     format!("giusto sim {} --seed {seed}{set}", quoted(&whole.file))
 }
 
-/// Notes failed runs and runs that miss an expectation, each by its command, runs that are not judged, and seeds without effect.
+/// The first [`NAMED`] different texts, and how many more there are.
+fn distinct<'a>(texts: impl Iterator<Item = &'a String>) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for text in texts {
+        if !all.contains(text) {
+            all.push(text.clone());
+        }
+    }
+    if let Some(more @ 1..) = all.len().checked_sub(NAMED) {
+        all.truncate(NAMED);
+        all.push(format!("… and {more} more"));
+    }
+    all
+}
+
+/// Notes failed runs and runs that miss an expectation, each by its command, runs that are not judged, what runs note, and seeds
+/// without effect.
 pub(crate) fn note_problems(whole: &Whole, note: impl Fn(&str)) {
     let outcome = &whole.outcome;
     let mut wrong: Vec<String> = Vec::new();
@@ -165,19 +181,11 @@ pub(crate) fn note_problems(whole: &Whole, note: impl Fn(&str)) {
              not judged; {met} of these meet all",
             outcome.finished.len()
         ));
-        let mut names: Vec<&str> = Vec::new();
-        for check in unjudged().flat_map(|run| &run.result.checks) {
-            if !names.contains(&check.name.as_str()) {
-                names.push(&check.name);
-            }
-        }
-        let more = if names.len() > NAMED {
-            format!("; … and {} more", names.len() - NAMED)
-        } else {
-            String::new()
-        };
-        names.truncate(NAMED);
-        note(&format!("note: not judged in these runs: {}{more}", names.join("; ")));
+        let names = distinct(unjudged().flat_map(|run| &run.result.checks).map(|check| &check.name));
+        note(&format!("note: not judged in these runs: {}", names.join("; ")));
+    }
+    for line in distinct(outcome.finished.iter().flat_map(|run| &run.result.notes)) {
+        note(&format!("note: {line}"));
     }
     if view::seeds_make_no_difference(&outcome.finished) {
         note(

@@ -93,6 +93,17 @@ fn each_run_equals_giusto_sim_with_this_controller() {
 }
 
 #[test]
+fn what_all_runs_note_is_said_once() {
+    let late = CALL.replace("metric = \"loss\"", "metric = \"loss\"\nfrom = \"5 s\"");
+    let noted = |duration: &str| {
+        let args = ["compare", "s.toml", "--controller", "fixed,nada", "--set", duration];
+        let shown = text(&Folder::with(&late).run(&args).stdout);
+        shown.matches("not judged, as the run ends at 4 s: flow call: loss from 5 s.").count()
+    };
+    assert_eq!(["duration=4s", "duration=8s"].map(noted), [1, 0]);
+}
+
+#[test]
 fn out_writes_the_result_and_a_self_contained_page() {
     let folder =
         Folder::with(&CALL.replace("kind = \"media\"", "kind = \"media\"\nfeedback = \"transport-wide\""));

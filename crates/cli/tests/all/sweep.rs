@@ -63,6 +63,19 @@ fn expectations_are_judged_where_varied_settings_are_as_in_the_file() {
 }
 
 #[test]
+fn expectations_beyond_a_set_duration_are_noted_once() {
+    let late = "[[expect]]\nflow = \"voice\"\nmetric = \"loss\"\nfrom = \"1.5 s\"\nmax = 0.1\n";
+    let folder = bounded(&format!("{GOOD}{late}"));
+    let noted = |duration: &str| {
+        let output = folder.run(&["sweep", "s.toml", "--seeds", "1..3", "--set", duration]);
+        assert_eq!(output.status.code(), Some(0));
+        let note = "note: not judged, as the run ends at 1 s: flow voice: loss from 1.5 s\n";
+        text(&output.stderr).matches(note).count()
+    };
+    assert_eq!(["duration=1s", "duration=2s"].map(noted), [1, 0]);
+}
+
+#[test]
 fn an_interrupted_sweep_keeps_finished_runs_and_resumes() {
     // Some 100 runs of some 100 ms each.
     let long = with("duration = \"400 s\"", "duration = \"2 s\"")

@@ -247,7 +247,7 @@ pub struct Comparison {
     pub seed: String,
     /// Whether it was ended early.
     pub interrupted: bool,
-    /// Changes besides the controllers, a sentence each.
+    /// Changes besides the controllers, and the notes of the runs, a sentence each.
     pub notes: Vec<String>,
     /// The runs in the order in which the controllers were given, each followed by that in real time, if there is one; fewer if it
     /// was interrupted.
