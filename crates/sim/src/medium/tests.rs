@@ -28,13 +28,16 @@ impl Cell {
 
     /// Adds a flow of packets of `bytes` at `bps` over a link of its own.
     fn flow(&mut self, from: &str, to: &str, station: Station, bps: u64, bytes: u64) -> LinkId {
+        self.add(from, to, station, Pattern::constant(DataRate::from_bps(bps), DataSize::from_bytes(bytes)))
+    }
+
+    fn add(&mut self, from: &str, to: &str, station: Station, pattern: Pattern) -> LinkId {
         let number = self.flows.len();
         let ends = (self.simulation.node(from), self.simulation.node(to));
         let config = testing::link(DataRate::from_bps(52_000_000), TimeDelta::ZERO);
         let link = self.simulation.add_link(&format!("link {number}"), ends, &config, packets(100)).unwrap();
         self.simulation.join(link, self.medium, station).unwrap();
         let flow = self.simulation.add_flow_via(ends.0, &[link]).unwrap();
-        let pattern = Pattern::constant(DataRate::from_bps(bps), DataSize::from_bytes(bytes));
         let source = Source::new(flow, pattern, random::stream(1, "source")).unwrap();
         self.simulation.add_agent(Box::new(source));
         self.flows.push(flow);
@@ -249,6 +252,22 @@ fn an_idle_medium_is_used_at_the_next_slot() {
     let delays: Vec<f64> = delivered.iter().map(|(now, packet)| (*now - packet.sent).as_micros()).collect();
     let is_short = |delay| (276.0..=285.0).contains(delay);
     assert!(delays.len() > 98 && delays[1..].iter().all(is_short), "{delays:?}");
+}
+
+#[test]
+fn packets_that_come_while_the_medium_is_busy_wait_for_a_random_backoff() {
+    // Each 10 ms a frame of the access point, and during it a packet at two stations whose backoffs are long over.
+    let mut cell = Cell::new(1, WifiConfig::default());
+    cell.flow("ap", "sta", station(), 1_200_000, 1500);
+    for name in ["one", "two"] {
+        let pattern = Pattern::constant(DataRate::from_bps(160_000), DataSize::from_bytes(200));
+        cell.add(name, "ap", station(), Pattern { start: Timestamp::from_nanos(200_000), ..pattern });
+    }
+    cell.run(100);
+    // They collide if both draw the same of 16 backoffs, and again with 1/32 (+ 1/64 …).
+    let expected = 10_000.0 / 16.0 * (1.0 + 1.0 / 32.0);
+    let collisions = cell.counters().collisions as f64;
+    assert!((collisions / expected - 1.0).abs() < 0.12, "{collisions}, expected {expected}");
 }
 
 #[test]

@@ -160,9 +160,12 @@ impl Medium {
     pub(crate) fn on_queued(&mut self, now: Timestamp, link: LinkId) {
         let Some(member) = self.members.iter_mut().find(|member| member.link == link) else { return };
         member.waits = true;
-        if let Some(contender) = self.contenders.get_mut(member.contender) {
-            contender.ready.get_or_insert(now);
+        let Some(contender) = self.contenders.get_mut(member.contender) else { return };
+        // On a busy medium the first packet of a contender waits for a backoff, a new one if the last is over (§10.22.2.2).
+        if contender.ready.is_none() && contender.backoff == 0 && self.on_air.is_some() {
+            contender.backoff = self.random.random_range(0..=contender.window);
         }
+        contender.ready.get_or_insert(now);
     }
 
     /// Time of the next [`poll`](Self::poll) call; `None` if there is nothing to send.
