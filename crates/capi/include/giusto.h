@@ -147,7 +147,7 @@ typedef struct GiustoConfig {
    */
   uint64_t max_bps;
   /**
-   * The 64-bit NTP time in your RTCP sender reports at time 0, for the RTT of receiver reports.
+   * The 64-bit NTP time in your RTCP sender reports at time 0, for the RTT of receiver reports. 0: unknown, no RTT.
    */
   uint64_t ntp_at_zero;
   /**

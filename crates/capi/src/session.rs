@@ -33,7 +33,9 @@ impl Session {
         let (mut limits, mut options, mut history) = (Limits::DEFAULT, Options::default(), History::new());
         if let Some(config) = config {
             limits = limits_of([config.min_bps, config.start_bps, config.max_bps], limits)?;
-            history = history.with_ntp_at_zero(NtpTimestamp::from_bits(config.ntp_at_zero));
+            if config.ntp_at_zero != 0 {
+                history = history.with_ntp_at_zero(NtpTimestamp::from_bits(config.ntp_at_zero));
+            }
             if config.ignore_marks != 0 {
                 history = history.with_ecn(Ecn::NotEct);
             }

@@ -35,7 +35,7 @@ pub struct GiustoConfig {
     pub start_bps: u64,
     /// Highest target rate, bit/s. 0: 2000000.
     pub max_bps: u64,
-    /// The 64-bit NTP time in your RTCP sender reports at time 0, for the RTT of receiver reports.
+    /// The 64-bit NTP time in your RTCP sender reports at time 0, for the RTT of receiver reports. 0: unknown, no RTT.
     pub ntp_at_zero: u64,
     /// Target of the queueing delay, ns, for controllers that have one. 0: the controller's own.
     pub delay_target_ns: u64,

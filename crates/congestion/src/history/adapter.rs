@@ -48,7 +48,7 @@ pub struct History {
     report_count: ReportCount,
     /// Whether packets leave as Not-ECT, so that no router may mark them.
     is_not_ect: bool,
-    ntp_offset: u64,
+    ntp_at_zero: Option<NtpTimestamp>,
     /// Reports of the current message. Kept to reuse the allocation.
     reports: Vec<PacketReport>,
     first_sent: Option<Timestamp>,
@@ -72,10 +72,10 @@ impl History {
     }
 
     /// Sets the NTP time at [`Timestamp::ZERO`] in the sender reports of this sender, to which receiver reports refer when they
-    /// give a round-trip time. Default: zero, which is [`NtpTimestamp::from_timestamp`].
+    /// give a round-trip time; zero for [`NtpTimestamp::from_timestamp`]. Default: unknown, so that they give none.
     #[must_use]
     pub fn with_ntp_at_zero(self, ntp: NtpTimestamp) -> Self {
-        Self { ntp_offset: ntp.to_bits(), ..self }
+        Self { ntp_at_zero: Some(ntp), ..self }
     }
 
     /// Sets how `num_reports` of RFC 8888 is read. Default: as the count of erratum 8166.
@@ -308,8 +308,10 @@ impl History {
 
     /// Adds the losses of all sources, and takes the maximum RTT.
     fn on_blocks(&mut self, now: Timestamp, blocks: &[ReportBlock], news: &mut News) {
-        let bits = NtpTimestamp::from_timestamp(now).to_bits().wrapping_add(self.ntp_offset);
-        let ntp: NtpShort = NtpTimestamp::from_bits(bits).short();
+        let ntp: Option<NtpShort> = self.ntp_at_zero.map(|zero| {
+            let bits = NtpTimestamp::from_timestamp(now).to_bits().wrapping_add(zero.to_bits());
+            NtpTimestamp::from_bits(bits).short()
+        });
         // An RTT cannot be longer than the time since the first packet.
         let longest = self.first_sent.map_or(TimeDelta::ZERO, |first| now.saturating_since(first));
         for block in blocks {

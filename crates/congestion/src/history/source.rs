@@ -54,7 +54,7 @@ impl Source {
 
     /// Handles a report block. `None` if a later block arrived before, or if it covers packets that were
     /// never sent.
-    pub(super) fn on_block(&mut self, now: NtpShort, block: &ReportBlock) -> Option<BlockNews> {
+    pub(super) fn on_block(&mut self, now: Option<NtpShort>, block: &ReportBlock) -> Option<BlockNews> {
         // The upper 16 bits count the wraps that the receiver has observed, which may be any number.
         let count = (self.numbers.unwrap(block.highest_sequence as u16) + 1).checked_sub(self.first);
         let count = count.filter(|&count| count > 0)?;
@@ -67,7 +67,7 @@ impl Source {
         // A repeated block would give an RTT that is too large by the time since the first one.
         let stamp = (block.last_sender_report.map(NtpShort::to_bits), block.delay_since_last.to_bits());
         let is_new = before.stamp != Some(stamp);
-        let rtt = block.rtt(now).filter(|&time| is_new && time >= TimeDelta::ZERO);
+        let rtt = now.and_then(|now| block.rtt(now)).filter(|&time| is_new && time >= TimeDelta::ZERO);
         self.reported = Some(Reported { count, lost: block.cumulative_lost, stamp: Some(stamp) });
         if core::mem::take(&mut self.skips_report) {
             return None;
@@ -102,7 +102,7 @@ mod tests {
             highest_sequence,
             ..ReportBlock::default()
         };
-        source.on_block(NtpShort::default(), &block).map(|news| (news.lost, news.expected))
+        source.on_block(None, &block).map(|news| (news.lost, news.expected))
     }
 
     #[test]

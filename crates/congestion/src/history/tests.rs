@@ -302,7 +302,15 @@ fn a_receiver_report_gives_losses_and_the_rtt() {
     assert_eq!(feedback.loss, Some(LossReport { ratio: 0.2, expected_packets: 10 }));
     let rtt = feedback.rtt.unwrap();
     assert!((rtt - TimeDelta::from_millis(70)).abs() < TimeDelta::from_micros(50), "{rtt:?}");
-    assert!(history.on_packets(at(200), &[report]).is_none(), "repeated");
+    assert!(history.on_packets(at(200), std::slice::from_ref(&report)).is_none(), "repeated");
+    // Without the time at zero, a reference that happens to look plausible says nothing.
+    for (ntp, is_known) in [(None, false), (Some(NtpTimestamp::default()), true)] {
+        let mut history = ntp.map_or(sent(20), |ntp| sent(20).with_ntp_at_zero(ntp));
+        let last_sender_report = Some(NtpShort::from_timestamp(at(10)));
+        let report = ReceiverReport { ssrc: 1, blocks: vec![ReportBlock { last_sender_report, ..block }] };
+        let feedback = history.on_packets(at(100), &[Packet::ReceiverReport(report)]).unwrap();
+        assert_eq!((feedback.rtt.is_some(), feedback.loss.is_some()), (is_known, true));
+    }
 }
 
 #[test]

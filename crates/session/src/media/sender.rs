@@ -7,7 +7,7 @@ use giusto_congestion::{
 };
 use giusto_pace::media::{self, Pacer, Permit};
 use giusto_rtp::{
-    NtpDelay, NtpShort,
+    NtpDelay, NtpShort, NtpTimestamp,
     rtcp::{Bye, DelaySinceLast, Description, ExtendedReport, SourceDescription},
 };
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
@@ -120,7 +120,7 @@ impl MediaSender {
             pacing: target.pacing,
             due: None,
             decision,
-            history: History::new().with_ecn(config.ecn),
+            history: History::new().with_ecn(config.ecn).with_ntp_at_zero(NtpTimestamp::default()),
             by_reports: Reported::default(),
             next_transport_sequence: 0,
             padding_at: Timestamp::ZERO,
