@@ -68,7 +68,8 @@ int main(int argc, char **argv) {
             sendto(sender, &packet, sizeof packet, 0, (struct sockaddr *)&there, sizeof there);
             sent++;
         }
-        if (now >= next_send) next_send = now + pacing_gap(controller);
+        /* From the time that was due, so that late wakes do not lower the rate; a packet too late by more than 5 ms is not made up for. */
+        if (now >= next_send) next_send = (now - next_send < 5 * MS ? next_send : now) + pacing_gap(controller);
         if (now >= giusto_next_timeout(controller)) giusto_on_timeout(controller, now, 0, 0);
         struct datagram acknowledgement;
         while (recv(sender, &acknowledgement, sizeof acknowledgement, 0) > 0) {
