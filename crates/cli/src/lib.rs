@@ -219,18 +219,13 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
             | Command::Schema
             | Command::Man { .. }
     );
-    if has_parts {
-        match console::stop_on_signals(Arc::clone(&stop)) {
-            Ok(()) => {}
-            // Signals have lost their own effect by then: nothing would end the program.
-            Err(ctrlc::Error::System(error)) => {
-                return failed(&anyhow::Error::new(error).context("cannot catch signals"));
-            }
-            Err(error) => {
-                let loss = "warning: cannot catch signals, so Ctrl-C will end the run without a result";
-                console::complain(&format!("{loss}: {error}"));
-            }
+    if has_parts && let Err(error) = console::stop_on_signals(Arc::clone(&stop)) {
+        // Signals have lost their own effect by then: nothing would end the program.
+        if let ctrlc::Error::System(error) = error {
+            return failed(&anyhow::Error::new(error).context("cannot catch signals"));
         }
+        let loss = "warning: cannot catch signals, so Ctrl-C will end the run without a result";
+        console::complain(&format!("{loss}: {error}"));
     }
     let mut page = None;
     let outcome = match cli.command {

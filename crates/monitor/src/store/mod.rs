@@ -278,7 +278,9 @@ impl Store {
             return Ok(());
         }
         self.ids.clear();
-        entries.into_iter().for_each(|entry| self.wait(entry));
+        for entry in entries {
+            self.wait(entry);
+        }
         self.flush()
     }
 

@@ -540,13 +540,11 @@ impl LinkSeries {
 fn capacities(rate: &RateProfile, bounds: &[Range<Timestamp>]) -> Vec<Option<f64>> {
     let mean = |window: &Range<Timestamp>| {
         let seconds = (window.end - window.start).as_seconds();
-        match rate {
-            RateProfile::Fixed(rate) => Some(rate.as_bps() as f64),
-            _ => {
-                let bits = rate.bits_between(window.start, window.end);
-                bits.filter(|_| seconds > 0.0).map(|bits| bits / seconds)
-            }
+        if let RateProfile::Fixed(rate) = rate {
+            return Some(rate.as_bps() as f64);
         }
+        let bits = rate.bits_between(window.start, window.end);
+        bits.filter(|_| seconds > 0.0).map(|bits| bits / seconds)
     };
     bounds.iter().map(mean).collect()
 }
