@@ -193,8 +193,26 @@ fn split(text: &str) -> (&str, Option<&str>) {
 pub(super) fn url(text: &str) -> Result<(), String> {
     let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
     let host = rest.map(|rest| rest.split('/').next().unwrap_or_default());
-    if host.is_some_and(|host| address(host).is_ok()) && !text.contains(char::is_control) {
+    let is_unusable = |c: char| c.is_control() || c.is_whitespace() || c == '#';
+    if host.is_some_and(|host| address(host).is_ok()) && !text.contains(is_unusable) {
         return Ok(());
     }
     Err(format!("expected a URL such as https://example.org/alerts, found \"{text}\""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_has_nothing_that_a_request_line_cannot_hold() {
+        for text in ["https://example.org/alerts", "http://192.0.2.7:9106/a?b=c", "http://[2001:db8::7]"] {
+            assert_eq!(url(text), Ok(()), "{text}");
+        }
+        for text in
+            ["ftp://example.org", "https://example.org/my alerts", "https://example.org/#a", "https://"]
+        {
+            assert!(url(text).is_err(), "{text}");
+        }
+    }
 }
