@@ -28,10 +28,8 @@ const DRAIN: TimeDelta = TimeDelta::from_millis(50);
 /// Time for which an end waits for the final figures of the other. Chosen by us.
 const CLOSING: TimeDelta = TimeDelta::from_millis(500);
 /// Time for which it must be said that a far end is not there, without anything from it: twice the interval of Pings, so that a far end which
-/// changes its address is heard. Chosen by us.
-const REFUSED: TimeDelta = TimeDelta::from_seconds(1);
-/// The same of a far end that has not answered: as long as the probe protocol's.
-pub(super) const REFUSED_OPENING: TimeDelta = TimeDelta::from_millis(500);
+/// changes its address is heard. One that has not answered yet may just be starting. Chosen by us: as long as the probe protocol's.
+pub(super) const REFUSED: TimeDelta = TimeDelta::from_seconds(1);
 /// The interval of Pings after a datagram that the system did not take, until the far end is heard: where this end has a new address
 /// then, it is proven before much is lost.
 const REACHING: TimeDelta = TimeDelta::from_millis(100);
@@ -351,12 +349,12 @@ impl<M: CallMedia> End<M> {
         let since = *self
             .refused_since
             .insert(self.refused_since.filter(|&since| since > self.last_heard).unwrap_or(now));
-        let (patience, why) = match self.stage {
-            Stage::Greeting | Stage::Offering(_) => (REFUSED_OPENING, CallError::PortUnreachable),
-            Stage::Running | Stage::Emptying(_) | Stage::Draining(_) | Stage::Closing(_) => (REFUSED, gone),
+        let why = match self.stage {
+            Stage::Greeting | Stage::Offering(_) => CallError::PortUnreachable,
+            Stage::Running | Stage::Emptying(_) | Stage::Draining(_) | Stage::Closing(_) => gone,
             Stage::Waiting | Stage::Finishing(_) | Stage::Over(_) => return None,
         };
-        (now.saturating_since(since) >= patience).then_some(why)
+        (now.saturating_since(since) >= REFUSED).then_some(why)
     }
 
     /// The system did not take a datagram of the media.

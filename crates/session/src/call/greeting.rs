@@ -4,7 +4,7 @@ use giusto_units::{TimeDelta, Timestamp};
 
 use super::{
     calls::CallsConfig,
-    end::REFUSED_OPENING,
+    end::REFUSED,
     keys::opening_key,
     messages::{Kind, Message, Sealed},
 };
@@ -66,7 +66,7 @@ impl Session for CallGreeting {
 
     fn handle_unreachable(&mut self, now: Timestamp, _: u64) {
         let since = *self.refused_since.get_or_insert(now);
-        if self.answered.is_none() && now.saturating_since(since) >= REFUSED_OPENING {
+        if self.answered.is_none() && now.saturating_since(since) >= REFUSED {
             self.answered = Some(false);
         }
     }
@@ -142,9 +142,9 @@ mod tests {
         }
         assert_eq!(sent, (0..3_000).step_by(200).collect::<Vec<_>>());
         assert_eq!(silent.poll_timeout(), None);
-        // A host that says that nothing listens is believed after half a second.
+        // A host that says that nothing listens is believed after a second.
         let mut refused = greeting(None);
-        for (millis, answer) in [(10, None), (500, None), (510, Some(false))] {
+        for (millis, answer) in [(10, None), (1000, None), (1010, Some(false))] {
             refused.handle_unreachable(at(millis), 1);
             assert_eq!(refused.is_answered(), answer, "{millis}");
         }

@@ -230,10 +230,10 @@ impl Session for Sender {
         }
     }
 
-    /// It ends the session only if it is repeated for half a second without a message of the receiver: a router may be wrong, and
-    /// anybody who knows the ports can forge it.
+    /// It ends the session only if it is repeated for a second without a message of the receiver: one may just be starting, a router may
+    /// be wrong, and anybody who knows the ports can forge it.
     fn handle_unreachable(&mut self, now: Timestamp, _: u64) {
-        const FORGIVEN: TimeDelta = TimeDelta::from_millis(500);
+        const FORGIVEN: TimeDelta = TimeDelta::from_seconds(1);
         let since = *self.refused_since.get_or_insert(now);
         // A receiver whose socket is connected to our former address refuses us until it has found the new one.
         if now - since < FORGIVEN || self.has_moved {
