@@ -59,7 +59,8 @@ pub fn answer(site: &Site, failure: Option<&str>, request: &Request, now: u64) -
     match page {
         Ok(Some(mut report)) => {
             if let Some(failure) = failure {
-                report.headline = format!("Results are not written: {failure}. Before: {}", report.headline);
+                report.headline =
+                    format!("Results are not written: {failure}. In the file: {}", report.headline);
             }
             Response::page(report.to_html())
                 .with_header("Refresh", REFRESH)

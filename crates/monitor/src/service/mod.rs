@@ -400,16 +400,19 @@ impl Service {
         if config.database != Path::new(self.store.path()) {
             (host.say)("warning: database: another file needs a restart: results go to the one from before");
         }
-        if config.spec.listen != self.config.spec.listen {
+        if config.spec.listen != self.config.spec.listen || self.server.is_none() {
             // That of one address would be in the way of that of all.
             let old = self.server.take().map(|server| server.local_addr());
             self.server = match serve(config.spec.listen, &self.shared) {
                 Ok(server) => Some(server),
                 Err(error) => {
-                    (host.say)(&format!("error: {error}: the page stays where it was"));
+                    let kept = old.and_then(|old| serve(old, &self.shared).ok());
+                    let page =
+                        if kept.is_some() { "the page stays where it was" } else { "there is no page now" };
+                    (host.say)(&format!("error: {error}: {page}"));
                     // The next reload tries it again.
                     config.spec.listen = self.config.spec.listen;
-                    old.and_then(|old| serve(old, &self.shared).ok())
+                    kept
                 }
             };
         }
