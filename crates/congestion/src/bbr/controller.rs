@@ -40,7 +40,7 @@ pub struct Bbr {
     flight: Flight,
     reordering: Reordering,
     /// Whether the window permitted no further packet since the latest report.
-    is_window_limited: bool,
+    is_window_full: bool,
     intervals: ReportIntervals,
     /// Packets of a report that have arrived. Kept to reuse the allocation.
     acked: Vec<(Timestamp, Sent)>,
@@ -77,7 +77,7 @@ impl Bbr {
             usage: Usage::default(),
             flight: Flight::default(),
             reordering: Reordering::default(),
-            is_window_limited: false,
+            is_window_full: false,
             intervals: ReportIntervals::new(config.max_feedback_interval, INTERVALS),
             acked: Vec::new(),
             decided: Decided::new(config.limits),
@@ -119,12 +119,22 @@ impl Bbr {
         let Some(min_rtt) = self.model.min_rtt().filter(|_| self.model.has_estimate()) else {
             return self.config.limits.start.as_bps() as f64 / 8.0;
         };
-        let time = (min_rtt + self.intervals.longest()).as_seconds().max(1e-3);
-        let rate = self.model.pacing().min(self.model.window() / time);
+        let rate = self.model.pacing().min(self.window_rate(min_rtt));
         match self.model.phase {
             Phase::ProbeRtt => rate.min(self.config.probe_rtt_gain * self.model.rate()),
             _ => rate,
         }
+    }
+
+    /// Rate in bytes per second at which the window is full at the end of an interval of feedback.
+    fn window_rate(&self, min_rtt: TimeDelta) -> f64 {
+        self.model.window() / (min_rtt + self.intervals.longest()).as_seconds().max(1e-3)
+    }
+
+    /// Whether the window limits media that use what they may. Its rate does, too, which keeps it from becoming full.
+    fn is_window_limited(&self) -> bool {
+        let is_slower = |min_rtt| self.window_rate(min_rtt) < self.model.pacing();
+        self.is_window_full || (!self.usage.is_limited() && self.model.min_rtt().is_some_and(is_slower))
     }
 
     fn settle(&mut self, queued: f64) {
@@ -170,9 +180,9 @@ impl Bbr {
         self.losses = (lost / count, marked / count);
         if let Some(sample) = self.model.delivery.on_acked(&acked, self.model.min_rtt()) {
             let flight = feedback.in_flight.as_bytes() as f64;
-            let report = Report { now, rtt, flight, is_window_limited: self.is_window_limited };
+            let report = Report { now, rtt, flight, is_window_limited: self.is_window_limited() };
             self.model.on_report(&report, &sample);
-            self.is_window_limited = false;
+            self.is_window_full = false;
         }
         self.acked = acked;
     }
@@ -192,7 +202,7 @@ impl Controller for Bbr {
         self.usage.on_time(now, &self.config, self.permitted(), self.model.packet);
         let window = self.target().window.map_or(f64::INFINITY, |window| window.as_bytes() as f64);
         let is_full = packet.in_flight.as_bytes() as f64 + size > window;
-        self.is_window_limited |= is_full;
+        self.is_window_full |= is_full;
         self.usage.on_sent(size, is_full);
         if packet.in_flight <= packet.size {
             self.model.on_restart(now);

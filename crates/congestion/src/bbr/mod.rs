@@ -22,6 +22,7 @@
 //! |---|---|---|
 //! | media rate | – | the pacing rate, less what drains the sender's queue; at most the window in an RTT and an interval of feedback; half of the bandwidth in `ProbeRTT` |
 //! | when the application limits the sender | at each time at which nothing waits (§4.1.2.4), which between two frames is always | while less than 80 % of the target was sent within 100 ms, unless the window is full |
+//! | when the window limits the sender | while it is full (`C.is_cwnd_limited`) | the same, and while it rather than pacing sets the rate of media that use what they may: it is then never full |
 //! | samples of such times | only if they raise the maximum (§5.5.4) | the same |
 //! | `Startup` and `ProbeBW_UP` while the application limits | they do not end without losses (appendix of test cases) | the same, but the sender pads up to the target in these states and in `ProbeBW_REFILL`, as libwebrtc's former BBR did ([`Config::pads`]) |
 //! | first rate | initial window / RTT × 2.77 | the start rate |

@@ -118,6 +118,26 @@ fn it_follows_the_capacity() {
 }
 
 #[test]
+fn the_bound_of_losses_grows_with_the_capacity() {
+    // At 1 Mbit/s the queue is too short for a probe. The media rate keeps the window from becoming full.
+    for (queue, feedback) in [(40, 50), (40, 100), (80, 100)] {
+        let _case = Case((queue, feedback));
+        let scenario = Scenario {
+            link: |at| if at < 20.0 { 1.0 } else { 5.0 },
+            delay: |_| 100.0,
+            queue: ms(queue),
+            feedback: ms(feedback),
+            limits: WIDE,
+            seconds: 40,
+            ..Scenario::default()
+        };
+        let outcome = run(bbr(), scenario);
+        assert!(outcome.dropped > 0);
+        within(outcome.mbps(25.0, 35.0), 3.5..=5.01);
+    }
+}
+
+#[test]
 fn marks_shorten_the_queue() {
     let scenario = Scenario { limits: WIDE, ecn: Ecn::Ect0, ..Scenario::default() };
     let plain = run(bbr(), scenario);
