@@ -7,13 +7,15 @@ use std::collections::{BTreeMap, VecDeque};
 use giusto_congestion::{
     Algorithm, Controller, Feedback, Limits, PacketReport, QueueState, Requirements, SentPacket,
 };
-use giusto_pace::media::{Pacer, PacerConfig, Permit, Probe};
+use giusto_pace::media::{Pacer, PacerConfig, Permit, Probe, Resume};
 use giusto_units::{DataRate, DataSize, PeerTimestamp, TimeDelta, Timestamp};
 
 const PACKET: DataSize = DataSize::from_bytes(1200);
 const CAPACITY: DataRate = DataRate::from_bps(2_000_000);
 const ONE_WAY: TimeDelta = TimeDelta::from_millis(20);
 const FRAME: TimeDelta = TimeDelta::from_millis(33);
+/// Least burst of the pacer: with [`Resume::Room`], timers that are late by so much do not lower the rate.
+const LATENESS: TimeDelta = TimeDelta::from_millis(5);
 /// A packet is lost once one that was sent this much later has arrived (RFC 9002 §6.1.1).
 const REORDERING: u64 = 3;
 
@@ -38,8 +40,8 @@ struct Sender {
 impl Sender {
     fn new(algorithm: Algorithm, limits: Limits) -> Self {
         let controller = algorithm.build(limits);
-        let mut config = PacerConfig::libwebrtc();
-        config.burst = controller.requirements().pacer.burst;
+        let burst = controller.requirements().pacer.burst.max(LATENESS);
+        let config = PacerConfig::libwebrtc().with_burst(burst).with_resume(Resume::Room);
         let pacer = Pacer::new(config, controller.target().pacing);
         Self {
             controller,
@@ -180,8 +182,8 @@ fn due<T>(waiting: &mut VecDeque<(Timestamp, T)>, now: Timestamp) -> Option<(Tim
     if waiting.front()?.0 <= now { waiting.pop_front() } else { None }
 }
 
-/// Sends for 30 s. Returns what arrived in the last 20 s, as a share of the capacity.
-pub(crate) fn run(algorithm: Algorithm) -> Result<f64, String> {
+/// Sends for 30 s, with timers that are `late`. Returns what arrived in the last 20 s, as a share of the capacity.
+pub(crate) fn run(algorithm: Algorithm, late: TimeDelta) -> Result<f64, String> {
     // Our acknowledgements have arrival times. Only `gcc:remb` needs something else: an estimate of the receiver.
     if !Requirements::ARRIVAL_TIMES.iter().any(|kind| algorithm.requirements().accepts(*kind)) {
         return Err(format!("{algorithm} needs other feedback than arrival times"));
@@ -196,7 +198,7 @@ pub(crate) fn run(algorithm: Algorithm) -> Result<f64, String> {
         while let Some(number) = sender.poll_transmit(now) {
             network.transmit(now, number);
         }
-        now = sender.next_timeout(now).min(network.next_timeout()).max(now);
+        now = (sender.next_timeout(now) + late).min(network.next_timeout()).max(now);
         while now.as_nanos() / 1_000_000_000 > second {
             second += 1;
             println!("{second:2} s: {}", sender.controller.target().media);
@@ -211,7 +213,7 @@ pub(crate) fn run(algorithm: Algorithm) -> Result<f64, String> {
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let name = std::env::args().nth(1).unwrap_or_else(|| "tempo".to_owned());
-    let used = run(name.parse()?)?;
+    let used = run(name.parse()?, TimeDelta::ZERO)?;
     println!("{name} used {:.0} % of {CAPACITY}", 100.0 * used);
     Ok(())
 }

@@ -145,7 +145,8 @@ impl Default for Requirements {
 #[non_exhaustive]
 pub struct PacerSettings {
     /// Maximum burst, in time at the pacing rate: packets are sent at once while the debt is smaller. Zero:
-    /// one packet at a time.
+    /// one packet at a time. A sender whose timers are late makes up for that, or takes a burst of that time at least with
+    /// `Resume::Room` of `giusto-pace`; otherwise it stays below the rate.
     pub burst: TimeDelta,
 }
 

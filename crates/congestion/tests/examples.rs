@@ -8,6 +8,7 @@ mod embed_gcc;
 mod without_rtp;
 
 use giusto_congestion::Algorithm;
+use giusto_units::TimeDelta;
 
 #[test]
 fn embed_gcc_moves_from_the_first_pacing_factor_to_the_second() {
@@ -29,9 +30,12 @@ fn each_controller_uses_the_link_without_rtp() {
             name if name.starts_with("gcc:draft-02") => 0.35,
             _ => 0.8,
         };
-        match without_rtp::run(algorithm) {
-            Ok(used) => assert!((min..=1.001).contains(&used), "{algorithm}: {used}"),
-            Err(_) => assert!(["gcc:remb", "gcc:rmcat-02"].contains(&algorithm.name()), "{algorithm}"),
+        // A packet takes 4.8 ms.
+        for late in [0, 4] {
+            match without_rtp::run(algorithm, TimeDelta::from_millis(late)) {
+                Ok(used) => assert!((min..=1.001).contains(&used), "{algorithm}, {late} ms late: {used}"),
+                Err(_) => assert!(["gcc:remb", "gcc:rmcat-02"].contains(&algorithm.name()), "{algorithm}"),
+            }
         }
     }
 }
