@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 from functools import cached_property
@@ -407,7 +408,14 @@ def _folder(out: str | os.PathLike[str] | None, resume: bool) -> str | None:
         if resume:
             raise ValueError("resume needs `out`, the folder of the journal to continue")
         return None
-    os.makedirs(out, exist_ok=True)
+    try:
+        os.makedirs(out, exist_ok=True)
+        # Before all runs, not after them.
+        with tempfile.TemporaryFile(dir=out):
+            pass
+    except OSError as error:
+        text = f"out: {error.strerror}, choose a folder that you may write to"
+        raise OSError(error.errno, text, os.fspath(out)) from None
     return os.fspath(out)
 
 

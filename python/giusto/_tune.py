@@ -124,9 +124,9 @@ def tune(
     constants: Iterable[str] | Mapping[str, tuple[float, float] | None] | None = None,
     scenarios: Scenarios = 92,
     *,
-    seed: str = "development",
+    seed: str | None = None,
     validation: Scenarios | None = None,
-    validation_seed: str = "validation",
+    validation_seed: str | None = None,
     metric: Metric = "utility",
     flow: str | None = None,
     trials: int = 64,
@@ -156,13 +156,13 @@ def tune(
         1 to 4. Their media flows that lead to the end of the link ``"bottleneck"`` are judged. A recording is a scenario whose link
         has it as its rate.
     seed
-        Seed of the random scenarios for development.
+        Seed of the random scenarios for development. Default: ``"development"``.
     validation
         The same as `scenarios` for validation. Default: twice as many random scenarios; or those of your own with other seeds, three
         times as many. Give recordings of their own: another seed does not change the network of a recording. A scenario in which
         another seed changes nothing counts once, and not at all if it is one of development.
     validation_seed
-        Seed of the random scenarios for validation.
+        Seed of the random scenarios for validation. Default: ``"validation"``.
     metric
         A figure of `Benchmark.runs`, the mean of which is made largest (`utility` and its parts, `utilisation_ratio`, `jain`) or
         smallest (all others but `frames`); or a function of these figures whose mean is made largest.
@@ -210,7 +210,7 @@ def tune(
     validation = None if validation is None else scenarios_of("validation", validation)
     sought = _Metric(metric)
     developed = _Set.of("development", scenarios, seed, flow)
-    fresh = developed.fresh(scenarios, validation, validation_seed, seed, flow)
+    fresh = developed.fresh(scenarios, validation, validation_seed, flow)
     threads, report, folder = _jobs(jobs, engine), reporter(progress), _folder(out, False)
     study = optuna.create_study(
         direction="maximize" if sought.more else "minimize",

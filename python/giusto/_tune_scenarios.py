@@ -54,17 +54,21 @@ class _Set:
     by_document: bool = False
 
     @classmethod
-    def of(cls, name: str, given: Scenarios, seed: str, flow: str | None, seeds: Sequence[int] = range(1, _SEEDS + 1)) -> _Set:
+    def of(cls, name: str, given: Scenarios, seed: str | None, flow: str | None, seeds: Sequence[int] = range(1, _SEEDS + 1)) -> _Set:
         argument = "scenarios" if name == "development" else "validation"
         if isinstance(given, int):
             if not 1 <= given <= 1_000_000:
                 raise ValueError(f"the number of scenarios must be from 1 to 1000000, found {given}")
+            seed = name if seed is None else seed
             if not seed.strip():
                 raise ValueError('the seed is empty: give any text, such as "2026-11"')
             if flow is not None:
                 raise ValueError("flow is of scenarios of your own: leave it out, random scenarios name theirs")
             about = f'{given} random scenarios of seed "{seed}"'
             return cls(name, tuple((seed, number) for number in range(given)), (), None, about)
+        if seed is not None:
+            which = "seed" if name == "development" else "validation_seed"
+            raise ValueError(f"{which} is of random scenarios: leave it out, scenarios of your own are run with fixed seeds")
         every = [given] if isinstance(given, (str, os.PathLike, Scenario)) else list(given)
         if not every:
             raise ValueError(f"{argument}: the list is empty: name at least one")
@@ -83,16 +87,16 @@ class _Set:
         about = f"{', '.join(names)} with the seeds {seeds[0]} to {seeds[-1]}"
         return cls(name, places, tuple(documents), flow, about)
 
-    def fresh(self, given: Scenarios, validation: Scenarios | None, seed: str, own_seed: str, flow: str | None) -> _Set:
+    def fresh(self, given: Scenarios, validation: Scenarios | None, seed: str | None, flow: str | None) -> _Set:
         """Return the scenarios for validation."""
-        if isinstance(given if validation is None else validation, int) and seed == own_seed:
-            raise ValueError(f'validation_seed must differ from seed, found "{seed}" twice: what is tuned is judged in others')
         if validation is None:
             validation = 2 * given if isinstance(given, int) else given
             seeds = range(_FIRST_FRESH, _FIRST_FRESH + 3 * _SEEDS)
         else:
             seeds = range(_FIRST_FRESH, _FIRST_FRESH + _SEEDS)
         fresh = _Set.of("validation", validation, seed, None if isinstance(validation, int) else flow, seeds)
+        if not fresh.documents and fresh.places[0][0] == self.places[0][0]:
+            raise ValueError(f'validation_seed must differ from seed, found "{fresh.places[0][0]}" twice: what is tuned is judged in others')
         others = len(fresh.documents) > 1 and not set(map(repr, fresh.documents)) & set(map(repr, self.documents))
         return replace(fresh, by_document=others)
 

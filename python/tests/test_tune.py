@@ -241,6 +241,10 @@ def test_other_figures_and_functions_are_metrics() -> None:
         ({"sampler": "tpee"}, 'sampler "tpee" is unknown'),
         ({"pruner": "mean"}, 'pruner "mean" is unknown'),
         ({"validation_seed": "development"}, "validation_seed must differ from seed"),
+        ({"validation_seed": " "}, "the seed is empty"),
+        ({"scenarios": LINK, "seed": "mine"}, "seed is of random scenarios: leave it out, scenarios of your own are run with fixed seeds"),
+        ({"scenarios": LINK, "validation_seed": "mine"}, "validation_seed is of random scenarios: leave it out"),
+        ({"validation": LINK, "validation_seed": "mine"}, "validation_seed is of random scenarios: leave it out"),
         ({"trials": 1}, "trials must be from 2"),
         ({"scenarios": 0}, "the number of scenarios must be from 1"),
         ({"scenarios": []}, "the list is empty"),
@@ -262,6 +266,14 @@ def test_what_cannot_be_tuned_is_refused_with_the_fix(more: dict[str, Any], mess
     assert message in str(raised.value)
 
 
+def test_a_folder_that_nothing_can_be_written_to_is_refused_before_all_runs() -> None:
+    runs: list[int] = []
+    # Nobody can make files there.
+    with pytest.raises(OSError, match="out: .*, choose a folder that you may write to: '/proc/self'"):
+        giusto.tune("nada", ["kappa"], 1, trials=2, out="/proc/self", progress=lambda done, _: runs.append(done))
+    assert not runs
+
+
 def test_the_command_tunes_and_prints_the_verdict(tmp_path: Path) -> None:
     listed = command("tune", "nada", "--list")
     assert "kappa" in listed and "0.02 to 2" in listed
@@ -277,6 +289,7 @@ def test_the_command_tunes_and_prints_the_verdict(tmp_path: Path) -> None:
         (["nada", "--constants", "kappa=1"], "expected NAME or NAME=LOW..HIGH"),
         (["nada", "--constants", "kappa=0.1..0.2,kappa=0.3..1"], "--constants: kappa is given twice: leave one out"),
         (["nada", "--scenario", "own.toml", "--scenarios", "3"], "not allowed with argument --scenario"),
+        (["nada", "--scenario", "own.toml", "--seed", "a"], "seed is of random scenarios"),
         (["nada", "--jobs", "2", "--engine", "dask"], "jobs is of this machine's cores"),
         (["nada", "--trails", "3"], "unrecognized arguments"),
     ):
