@@ -68,7 +68,14 @@ pub(crate) fn with_all_flags(command: Command) -> Command {
             let is_new = |arg: &&Arg| subcommand.get_arguments().all(|known| known.get_id() != arg.get_id());
             let new: Vec<Arg> =
                 own.get_arguments().filter(is_new).map(|arg| arg.clone().required(false)).collect();
-            subcommand.args(new)
+            // What one form does without is not required.
+            let spared = |arg: &&Arg| {
+                arg.is_required_set() && own.get_arguments().all(|known| known.get_id() != arg.get_id())
+            };
+            let spared: Vec<_> =
+                subcommand.get_arguments().filter(spared).map(|arg| arg.get_id().clone()).collect();
+            let spare = |command: Command, id| command.mut_arg(id, |arg| arg.required(false));
+            spared.into_iter().fold(subcommand, spare).args(new)
         })
     });
     groups::grouped(command)
@@ -170,6 +177,12 @@ mod tests {
                 );
             }
         }
+        let is_required = |(name, id): (&str, &str)| {
+            let all = command.find_subcommand(name).unwrap();
+            all.get_arguments().find(|arg| arg.get_id() == id).unwrap().is_required_set()
+        };
+        // A listener of calls has no far end.
+        assert_eq!([("send", "target"), ("call", "target")].map(is_required), [true, false]);
         for (name, flags) in groups::names() {
             let subcommand = command.find_subcommand(name).unwrap();
             for flag in flags {
