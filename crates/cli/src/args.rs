@@ -310,19 +310,24 @@ pub(crate) fn resolve_any(
 }
 
 impl PacingArgs {
-    /// Refuses what has no effect with any of these strategies.
-    pub(crate) fn check(&self, strategies: &[Strategy]) -> Result<(), UsageError> {
-        let has_grid = strategies.contains(&Strategy::Grid);
+    /// Refuses what has no effect with any of these strategies, or with any strategy where no rate is to be kept.
+    pub(crate) fn check(&self, strategies: &[Strategy], is_paced: bool) -> Result<(), UsageError> {
+        let has_grid = is_paced && strategies.contains(&Strategy::Grid);
         let sleeps = |strategy: &Strategy| {
             !matches!(strategy, Strategy::Grid | Strategy::SendCompare | Strategy::Unpaced)
         };
+        let is_other = |strategy: &Strategy| !matches!(strategy, Strategy::Grid | Strategy::Unpaced);
+        let when =
+            |own| if is_paced { own } else { "only at a rate, which neither max nor a trace of times is" };
+        let grid = when("only with --strategy grid");
         let flags = [
-            ("--catch-up", self.catch_up != CatchUp::Burst && !has_grid, "only with --strategy grid"),
-            ("--burst", self.burst.is_some() && !has_grid, "only with --strategy grid"),
+            ("--strategy", !is_paced && strategies.iter().any(is_other), when("")),
+            ("--catch-up", self.catch_up != CatchUp::Burst && !has_grid, grid),
+            ("--burst", self.burst.is_some() && !has_grid, grid),
             (
                 "--spin",
-                self.spin && !strategies.iter().any(sleeps),
-                "only with strategies that sleep for a time",
+                self.spin && !(is_paced && strategies.iter().any(sleeps)),
+                when("only with strategies that sleep for a time"),
             ),
         ];
         match flags.into_iter().find(|(_, is_idle, _)| *is_idle) {

@@ -110,7 +110,7 @@ pub(crate) fn run(
     if args.against.is_some() && args.layer != HeaderLayer::Payload {
         misuse!("--layer: must be payload with --against, found {}", args.layer);
     }
-    args.pacing.check(&args.strategy)?;
+    args.pacing.check(&args.strategy, args.rate.iter().any(|RateOrMax(rate)| rate.is_some()))?;
     let plans = plans(args, duration)?;
     args.out.as_deref().map(|out| console::check_file("--out", out, Content::REPORT)).transpose()?;
     let peer = args.against.as_ref().map(|_| Iperf3::find(args.against_path.as_deref())).transpose();

@@ -151,7 +151,11 @@ impl ClientArgs {
     }
 
     /// The plan that the flags make for these contents. Without --rate the contents set the tempo, or else `usual`.
-    pub(crate) fn plan(&self, media: Media, usual: Option<Tempo>) -> StreamPlan {
+    ///
+    /// # Errors
+    ///
+    /// [`UsageError`] names a flag that has no effect.
+    pub(crate) fn plan(&self, media: Media, usual: Option<Tempo>) -> Result<StreamPlan, UsageError> {
         let asked = self.rate.map(|RateOrMax(rate)| rate.map_or(Tempo::Max, Tempo::Rate));
         let own = match &media {
             Media::Voice(..) => Some(Tempo::Media),
@@ -161,10 +165,11 @@ impl ClientArgs {
             Media::Filler(..) => usual,
         };
         let tempo = asked.or(own).unwrap_or(Tempo::Rate(DEFAULT_RATE));
+        self.pacing.check(&[self.strategy], !matches!(tempo, Tempo::Max | Tempo::Recorded(_)))?;
         // A recorded stream ends by itself.
         let unbounded = self.count.is_none() && self.bytes.is_none() && !matches!(tempo, Tempo::Recorded(_));
         let duration = self.duration.or(unbounded.then_some(DEFAULT_DURATION));
-        StreamPlan {
+        Ok(StreamPlan {
             limits: Limits::default().with_duration(duration).with_packets(self.count).with_size(self.bytes),
             media,
             content: None,
@@ -174,7 +179,7 @@ impl ClientArgs {
             dont_fragment: self.dont_fragment,
             mtu_discovery: false,
             seed: self.seed,
-        }
+        })
     }
 }
 
@@ -198,7 +203,6 @@ pub(crate) fn measure(
     page: &mut Option<LivePage>,
     session: &impl Client,
 ) -> anyhow::Result<ExitCode> {
-    args.pacing.check(&[args.strategy])?;
     let mut output = Output::new(&args.output, far_end.text, far_end.shows_sender);
     let mut printed = Ok(());
     let progress = Progress::live();

@@ -63,7 +63,7 @@ impl Run for Iperf3ClientArgs {
     fn run(self, stop: &AtomicBool, page: &mut Option<LivePage>) -> anyhow::Result<ExitCode> {
         let media = Media::Filler(Layout::Iperf3 { wide_counters: true }, PayloadSizes::Fixed(self.size));
         let session = Iperf3Client {
-            plan: self.client.plan(media, None),
+            plan: self.client.plan(media, None)?,
             streams: self.streams.into(),
             reverse: self.reverse,
             bidirectional: self.bidir,

@@ -12,7 +12,7 @@ use clap::Args;
 use giusto_pace::Limits;
 use giusto_rtp::voice::{VoiceFormat, VoiceProfile};
 use giusto_session::probe::{
-    payload::{PayloadContent, PayloadSizes, PayloadTrace},
+    payload::{PayloadContent, PayloadError, PayloadSizes, PayloadTrace},
     voice::resample_to_8k,
 };
 use giusto_units::{DataSize, TimeDelta};
@@ -174,7 +174,7 @@ impl Run for SendArgs {
             self.check_group(*group)?;
         }
         let (media, content) = self.media()?;
-        let mut plan = self.client.plan(media, None);
+        let mut plan = self.client.plan(media, None)?;
         if let Some(content) = &content
             && !self.client.has_limit()
         {
@@ -257,7 +257,10 @@ impl SendArgs {
 
 fn payload_sizes(spec: &str, layout: Layout) -> Result<PayloadSizes, UsageError> {
     let Some(path) = spec.strip_prefix("trace:") else {
-        return spec.parse().map_err(|error| UsageError::new(format!("--payload: {error}")));
+        return spec.parse().map_err(|error| {
+            let file = if matches!(error, PayloadError::Kind(_)) { ", or trace:FILE" } else { "" };
+            UsageError::new(format!("--payload: {error}{file}"))
+        });
     };
     let text = read_bounded_text(Path::new(path)).map_err(|error| {
         UsageError::new(format!("--payload trace:{}", unreadable(Path::new(path), &error)))

@@ -75,7 +75,7 @@ impl Run for SenderArgs {
         let size = self.size.unwrap_or(DataSize::from_bytes(mode.base_bytes() as u64));
         let media = Media::Filler(Layout::Raw, PayloadSizes::Fixed(size));
         let session = StampClient {
-            stream: self.client.plan(media, Some(Tempo::PerSecond(PACKETS_PER_SECOND))),
+            stream: self.client.plan(media, Some(Tempo::PerSecond(PACKETS_PER_SECOND)))?,
             keys,
             format: self.timestamps,
             traffic_class: self.client.traffic_class(),

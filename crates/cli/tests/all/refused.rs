@@ -26,6 +26,7 @@ const ALWAYS: &str = r#"
     send 127.0.0.1:9 --profile g711 --ptime 7ms => ptime
     send 127.0.0.1:9 --profile g711 --ptime 7 => ptime
     send 127.0.0.1:9 --payload uniform:9 => uniform
+    send 127.0.0.1:9 --payload zipf:3 => choice:200*3,1200*1, or trace:FILE
     send 127.0.0.1:9 --payload trace:backwards.csv => backwards.csv:2
     send 127.0.0.1:9 --payload trace:small.csv => --payload trace:small.csv: size: must be from 40 B, the header, to 65507 B, found 33 B
     send 127.0.0.1:9 --payload-file none => none
@@ -38,6 +39,10 @@ const ALWAYS: &str = r#"
     send 127.0.0.1:9 --catch-up skip --strategy send-sleep => --catch-up: has an effect only with --strategy grid
     send 127.0.0.1:9 --spin => --spin: has an effect only with strategies that sleep for a time
     cbr --spin --strategy grid,send-compare => --spin: has an effect
+    send 127.0.0.1:9 --rate max --burst 4 => --burst: has an effect only at a rate, which neither max nor a trace of times is: leave it out
+    send 127.0.0.1:9 --rate max --strategy dt1 => --strategy: has an effect only at a rate
+    send 127.0.0.1:9 --payload trace:times.csv --catch-up skip => --catch-up: has an effect only at a rate
+    cbr --rate max --burst 4 => --burst: has an effect only at a rate
     send 127.0.0.1:9 --dscp 64 => 64
     send 127.0.0.1:9 --duratoin 1s => --duration
     send 127.0.0.1:9 --interval 0.1 => must be at least
@@ -280,6 +285,7 @@ fn wrong_usage_is_one_line_and_exit_status_2() {
     for (name, content) in [
         ("keys", &*key_file("11")),
         ("empty", ""),
+        ("times.csv", "0.1,100\n0.3,100\n"),
         ("backwards.csv", "0.3,100\n0.1,100\n"),
         ("small.csv", "100\n33\n"),
         ("part.toml", "[[part]]\nwho = \"near\"\ntime = \"1 s\"\n"),
