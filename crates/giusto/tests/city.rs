@@ -114,6 +114,8 @@ fn a_setting_outside_its_range_is_named_with_line_and_range() {
     insta::assert_snapshot!(complaint("base-rtt = \"10 ms\""), @r#"c.toml:2: city: base-rtt: must be 20 ms to 1 s, found "10 ms": the default is "40 ms""#);
     insta::assert_snapshot!(complaint("evaluation = [\"30 s\", \"31 s\"]"), @"c.toml:2: city: evaluation: end of the evaluation must be 35 to 3600 s, found 31 s");
     insta::assert_snapshot!(complaint("files = \"101 Mbit/s\""), @r#"c.toml:2: city: files: must be above 0 bit/s, at most 100 Mbit/s, found "101 Mbit/s", or "none""#);
+    insta::assert_snapshot!(complaint("files = { load = \"4 Mbit/s\", size = \"4999 B\" }"), @"c.toml:2: city: files: size of a file at this load must be 5000 to 1000000000 B, found 4999 B");
+    assert!(parse("[city]\nfiles = { load = \"4 Mbit/s\", size = \"5 kB\" }").is_ok());
     insta::assert_snapshot!(complaint("files = { size = \"1 MB\" }"), @r#"c.toml:2: city: files: load is missing: add load = "4 Mbit/s""#);
 }
 

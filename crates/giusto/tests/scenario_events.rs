@@ -99,6 +99,22 @@ fn a_change_leaves_what_was_before_it() {
 }
 
 #[test]
+fn an_outage_that_no_change_ends_lasts_to_the_end() {
+    let outage = "[[change]]\nat = \"2 s\"\nlink = \"path\"\nrate = \"0\"";
+    let received =
+        |link: &str, times: &str, more: &str| packets("", link, times, more).flows[0].received_packets;
+    for link in [
+        r#"rate = "10 Mbit/s""#,
+        // Steps that begin with it: the first rate applies from the start.
+        r#"rate = { steps = [["2 s", "10 Mbit/s"]] }"#,
+    ] {
+        assert_eq!(received(link, "", outage), received(link, "stop = \"2 s\"", ""), "{link}");
+        let later = format!("{outage}\n[[change]]\nat = \"3 s\"\nlink = \"path\"\nrate = \"10 Mbit/s\"");
+        assert!(received(link, "", &later) > 2 * received(link, "", outage), "{link}");
+    }
+}
+
+#[test]
 fn what_has_no_time_has_no_rate_and_meets_no_expectation() {
     let link = r#"rate = "10 Mbit/s""#;
     let expect = |flows: &str, metric: &str| {

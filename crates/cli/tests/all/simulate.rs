@@ -102,7 +102,6 @@ fn a_bad_change_or_expectation_is_refused_with_its_line_and_the_fix() {
     insta::assert_snapshot!(and("[[change]]\nat = \"1 s\"\nlink = \"wier\"\nrate = \"2 Mbit/s\"\n"), @r#"error: s.toml:15: change 1: unknown link "wier": did you mean "wire"? use one of wire"#
     );
     insta::assert_snapshot!(and("[[change]]\nat = \"1 s\"\nlink = \"wire\"\n"), @"error: s.toml:14: change 1: nothing changes: add rate or delay");
-    insta::assert_snapshot!(and("[[change]]\nat = \"1 s\"\nlink = \"wire\"\nrate = \"0\"\n"), @r#"error: s.toml:16: change 1: link "wire": rate is 0 bit/s for ever from 1.000000000 s on: end the outage with a later rate above 0 bit/s"#);
     insta::assert_snapshot!(and("[[expect]]\nflow = \"video\"\nmetric = \"loss\"\nmax = 0.1\n"), @r#"error: s.toml:14: expect of flow "video": unknown flow "video": use one of voice"#
     );
     insta::assert_snapshot!(and("[[expect]]\nflow = \"voice\"\nmetric = \"utilisation\"\nmax = 0.1\n"), @r#"error: s.toml:15: expect of flow "voice": metric: unknown name "utilisation": use one of sent-rate, received-rate, goodput, sent-packets, received-packets, loss, marked, delay-mean, delay-p50, delay-p95, delay-p99, delay-max, queue-delay-mean, queue-delay-p50, queue-delay-p95, queue-delay-p99, queue-delay-max, fairness, time-to-rate, target-rate, decisions, stream-fairness, frames, frame-delay-mean, frame-delay-p50, frame-delay-p95, frame-delay-p99, frame-delay-max, late-frames, repaired-frames, requested-packets, repair-rate"#);

@@ -1,9 +1,6 @@
 //! Changes of links during a run.
 
-use giusto_sim::link::{
-    delay::DelayProfile,
-    rate::{RateError, RateProfile},
-};
+use giusto_sim::link::{delay::DelayProfile, rate::RateProfile};
 use giusto_units::{DataRate, TimeDelta, Timestamp};
 
 use super::{
@@ -39,20 +36,22 @@ pub(super) fn apply(links: &mut [LinkSpec], duration: TimeDelta, changes: &[Chan
         found.extend(result.err().map(finding));
     }
     for link in links {
-        found.extend(outage(link, changes));
+        outage(link, changes);
     }
     found
 }
 
-/// Refuses the change after which `link` carries nothing for ever, and takes it back.
-fn outage(link: &mut LinkSpec, changes: &[Change]) -> Option<Finding> {
-    let RateProfile::Steps { steps, period: None } = &mut link.config.rate else { return None };
-    let &(from, _) = steps.last().filter(|(_, rate)| *rate == DataRate::ZERO)?;
+/// Lets the outage that is the last change of `link` last as long as the run: a link's own rates have to end above zero.
+fn outage(link: &mut LinkSpec, changes: &[Change]) {
+    let RateProfile::Steps { steps, period: None } = &mut link.config.rate else { return };
+    let Some(&(from, DataRate::ZERO)) = steps.last() else { return };
     let is_this = |change: &Change| change.link == link.id && change.at == from && change.rate.is_some();
-    let index = changes.iter().position(is_this)?;
-    steps.pop();
-    let text = RateError::Ends { from };
-    Some((At::new("change", index, "rate"), format!("change {}: link \"{}\": {text}", index + 1, link.id)))
+    let before = steps.iter().rev().find(|(_, rate)| *rate > DataRate::ZERO);
+    // No run is longer, and `giusto link` goes on after `duration`.
+    let never = Timestamp::ZERO + TimeDelta::MAX;
+    if let Some(&(_, before)) = before.filter(|_| changes.iter().any(is_this)) {
+        steps.push((never, before));
+    }
 }
 
 fn apply_one(links: &mut [LinkSpec], duration: TimeDelta, change: &Change) -> Result<(), KeyError> {
@@ -91,7 +90,7 @@ fn apply_one(links: &mut [LinkSpec], duration: TimeDelta, change: &Change) -> Re
 
 /// Inserts a step in order, or replaces the step at the same moment. Before it all stays as it was: the first value applies from 0 s on.
 fn with_step<T: Copy>(mut steps: Vec<(Timestamp, T)>, at: Timestamp, value: T) -> Vec<(Timestamp, T)> {
-    if let Some(&(_, first)) = steps.first().filter(|(moment, _)| *moment > at) {
+    if let Some(&(_, first)) = steps.first().filter(|(moment, _)| *moment >= at) {
         steps.insert(0, (Timestamp::ZERO, first));
     }
     let place = steps.partition_point(|(moment, _)| *moment < at);

@@ -15,10 +15,13 @@ use crate::{
 /// the core network. RFC 8869 §2.1.2 gives 10 ms one way for the wired part of a round trip of 40 ms.
 pub const RADIO_ROUND_TRIP: TimeDelta = TimeDelta::from_millis(20);
 
+/// The most transfers that begin in a cell in a second: each is a user with a radio of its own.
+const MAX_TRANSFERS: u64 = 100;
+
 /// Objects that users fetch or send over TCP.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FileTransfers {
-    /// Size of an object. Default: 500 kB.
+    /// Size of an object, at most 1 GB; at least such that a load begins no more than 100 objects a second in a cell. Default: 500 kB.
     pub size: DataSize,
     /// Mean offered load of a cell. Each object belongs to a user of its own.
     pub load: DataRate,
@@ -157,7 +160,8 @@ impl CityConfig {
         if let Some(files) = &self.files {
             let offered = files.load.as_bps() as f64 / 1e6;
             number("load of file transfers per cell", offered, 0.0, 100.0, " Mbit/s")?;
-            number("size of a file", files.size.as_bytes() as f64, 1.0, 1e9, " B")?;
+            let least = files.load.as_bps().div_ceil(8 * MAX_TRANSFERS).max(1);
+            number("size of a file at this load", files.size.as_bytes() as f64, least as f64, 1e9, " B")?;
             files.settings.validate()?;
         }
         Ok(())

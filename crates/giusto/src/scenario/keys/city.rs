@@ -66,7 +66,7 @@ const SPEEDS: &[(&str, f64)] = &[("km/h", 3.6), ("m/s", 1.0)];
 const FILES: Group = Group::new("files", &[FILE_KEYS, TCP]);
 keys! { FILE_KEYS, file_keys(to: FileTransfers) {
     "load", Rate(up_to(100e6)), Required("4 Mbit/s"), "Load in a cell";
-    "size", Size(ABOVE_0), Is("500 kB"), "Size of a file" => to.size;
+    "size", Size(ABOVE_0), Is("500 kB"), "Size of a file; at most 100 begin in a cell in a second" => to.size;
     "patience", Time(ANY), Is("60 s"), "Time after which a transfer is given up" => to.patience;
 } }
 

@@ -44,7 +44,7 @@ pub(super) const CHANGE: Group = Group::new("change", &[CHANGE_KEYS]);
 keys! { CHANGE_KEYS {
     "at", Time(ANY), Required("20 s"), "Time of the change, above 0 s and before the end of the run";
     "link", Name, Required("bottleneck"), "Link, or `ID:reverse`; it needs a fixed rate, or steps without `period`";
-    "rate", Rate(ANY), Said("unchanged"), "New rate; `\"0\"` is an outage";
+    "rate", Rate(ANY), Said("unchanged"), "New rate; `\"0\"` is an outage until the next rate, or to the end of the run";
     "delay", Time(ANY), Said("unchanged"), "New delay";
 } }
 

@@ -59,7 +59,7 @@ const NOTES: [(&str, &str); 8] = [
     (
         "rate",
         "During an outage a link stops; it continues where it was. Queues that measure their capacity in time keep the rate from before. \
-         An outage must end, if only after the run.",
+         An outage of steps must end, if only after the run.",
     ),
     (
         "medium",
