@@ -1,7 +1,9 @@
 //! The bodies of notices to a webhook, and when a notice is sent again.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use giusto_units::{TimeDelta, Timestamp};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{sample::SeriesKey, utc, watch::Change};
 
@@ -25,6 +27,24 @@ pub fn body(series: &SeriesKey, time: u64, change: &Change) -> Option<String> {
         "reason": reason,
     });
     Some(object.to_string())
+}
+
+/// Those of `notices`, the oldest first, that a webhook need not get which another one did not accept: of each bound it gets the last, unless
+/// that says that what nobody was told of is over.
+pub(crate) fn outdated(notices: &[String]) -> Vec<String> {
+    // Of each bound: whether the first is of a crossed bound, and the last one.
+    let mut bounds: BTreeMap<String, (bool, bool, usize)> = BTreeMap::new();
+    for (place, notice) in notices.iter().enumerate() {
+        let fields: Value = serde_json::from_str(notice).unwrap_or_default();
+        let crossed = fields["event"] == "crossed";
+        let bound = ["from", "to", "stream", "bound"].map(|name| fields[name].to_string()).concat();
+        let (_, last, at) = bounds.entry(bound).or_insert((crossed, crossed, place));
+        (*last, *at) = (crossed, place);
+    }
+    let current = bounds.into_values().filter(|(first, last, _)| *last || !first);
+    let current: BTreeSet<usize> = current.map(|(.., at)| at).collect();
+    let outdated = notices.iter().enumerate().filter(|(place, _)| !current.contains(place));
+    outdated.map(|(_, notice)| notice.clone()).collect()
 }
 
 /// When a notice is sent: at once, and after failures less and less often.
@@ -75,6 +95,20 @@ mod tests {
         });
         assert_eq!(object, expected);
         assert_eq!(body(&series, 60, &Change::OutageEnded), None);
+    }
+
+    #[test]
+    fn another_webhook_gets_what_is_crossed_and_what_ended() {
+        let notice = |event: &str, bound: &str, time: u8| {
+            json!({ "event": event, "bound": bound, "from": "a", "to": "b", "stream": "voice", "time": time })
+                .to_string()
+        };
+        // Loss: over, and nobody knows of it. Delay: crossed again. MOS: the webhook before knows that it was crossed.
+        let [loss, delay] = ["loss", "delay"]
+            .map(|bound| [("crossed", 1), ("kept", 2)].map(|(event, time)| notice(event, bound, time)));
+        let current = [notice("crossed", "delay", 3), notice("kept", "mos", 4)];
+        let over = [loss, delay].concat();
+        assert_eq!(outdated(&[over.clone(), current.into()].concat()), over);
     }
 
     #[test]

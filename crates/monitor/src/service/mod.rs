@@ -234,6 +234,7 @@ impl Service {
         };
         service.announce(host);
         service.note_written(written, host);
+        service.set_webhook(host);
         service.show();
         Ok(service)
     }
@@ -326,6 +327,8 @@ impl Service {
         }
         match (written, &self.store_failure) {
             (Ok(()), None) | (Err(_), Some(_)) => {}
+            // Something else was written.
+            (Ok(()), Some(_)) if self.store.waiting().0 > 0 => {}
             (Ok(()), Some(_)) => {
                 (host.say)("results are written again");
                 self.store_failure = None;
@@ -354,6 +357,22 @@ impl Service {
             let _ = reports.send(Message::Notice(notice, told));
         };
         self.is_telling = thread::Builder::new().name("webhook".to_owned()).spawn_scoped(scope, run).is_ok();
+    }
+
+    /// Tells the store whose notices they are now.
+    fn set_webhook(&mut self, host: &mut Host<'_>) {
+        let url = self.config.spec.webhook.as_ref().map(|webhook| webhook.url.clone());
+        let (forgotten, written) = self.store.set_webhook(url.as_deref());
+        if forgotten > 0 {
+            let notices = plural(
+                forgotten as u64,
+                "notice that was not accepted is",
+                "notices that were not accepted are",
+            );
+            let why = if url.is_some() { "another webhook gets what goes on" } else { "there is no webhook" };
+            (host.say)(&format!("warning: webhook: {notices} dropped: {why}"));
+        }
+        self.note_written(written, host);
     }
 
     fn maintain(&mut self, now: Timestamp, host: &mut Host<'_>) {
@@ -427,6 +446,7 @@ impl Service {
         *self.shared.site.lock().unwrap_or_else(PoisonError::into_inner) =
             site(&config, Path::new(self.store.path()));
         self.config = config;
+        self.set_webhook(host);
         (host.say)("the configuration was read again");
         self.announce(host);
         self.show();
@@ -529,6 +549,29 @@ mod tests {
         };
         run_down(first, &mut reload, hold, say, &stop);
         assert_eq!(failures.into_inner(), 2);
+    }
+
+    #[test]
+    fn a_monitor_without_a_webhook_drops_the_notices_of_one_before() {
+        let folder = tempfile::tempdir().unwrap();
+        let start = |more: &str, said: &mut Vec<String>| {
+            let hold = |_: &dyn Session, _: &str, _: u16, _: &AtomicBool| Err("no answer".to_owned());
+            let (reload, say) = (&mut || None, &mut |text: &str| said.push(text.to_owned()));
+            let mut host = Host { hold: &hold, reload, say };
+            Service::start(config(folder.path(), more), &mut host).unwrap()
+        };
+        let mut said = Vec::new();
+        let webhook = "webhook = { url = \"http://127.0.0.1:1/\" }";
+        let mut service = start(webhook, &mut said);
+        let notices = vec!["{}".to_owned()];
+        let entry = Entry { series: None, time: 60, sample: None, notes: Vec::new(), notices };
+        service.store.record(entry).unwrap();
+        drop(service);
+        assert!(start(webhook, &mut said).store.next_notice().is_some());
+        assert_eq!(said.len(), 2, "{said:?}");
+        assert_eq!(start("", &mut said).store.next_notice(), None);
+        let last = "warning: webhook: 1 notice that was not accepted is dropped: there is no webhook";
+        assert_eq!(said.last().unwrap(), last);
     }
 
     #[test]

@@ -25,10 +25,13 @@ use std::{
 };
 
 use giusto::scenario::Retention;
-use rusqlite::{Connection, OpenFlags, Statement, Transaction, params, params_from_iter, types::Value};
+use rusqlite::{
+    Connection, OpenFlags, Params, Statement, Transaction, params, params_from_iter, types::Value,
+};
 
 use crate::{
     metric::Metric,
+    notice,
     sample::{Sample, SeriesKey},
 };
 
@@ -83,6 +86,18 @@ fn lock(path: &Path) -> Result<Option<File>, StoreError> {
         Err(TryLockError::WouldBlock) => Err(StoreError::InUse { path: path.display().to_string() }),
         Err(TryLockError::Error(_)) => Ok(None),
     }
+}
+
+/// The name of a file that `SQLite` keeps beside a database.
+fn beside(path: &Path, end: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(end);
+    name.into()
+}
+
+/// Device and number of a file.
+fn inode(path: &Path) -> Option<(u64, u64)> {
+    fs::metadata(path).ok().map(|file| (file.dev(), file.ino()))
 }
 
 fn fix(error: &rusqlite::Error) -> &'static str {
@@ -171,9 +186,13 @@ pub struct Store {
     pending: VecDeque<Entry>,
     /// Entries that had no room in memory either.
     dropped: u64,
-    /// Notices that were accepted, and could not be deleted yet.
+    /// Notices that were accepted or that nobody is to get, and that could not be deleted yet.
     accepted: Vec<String>,
+    /// Tells whose notices they are: a hash of the webhook's URL, which may hold a secret.
+    webhook: Option<i64>,
     retention: Retention,
+    /// What tells the write-ahead log of this file from that of another one.
+    log: Option<(u64, u64)>,
     /// The file was begun again, and nobody was told yet.
     begun_again: bool,
     /// Holds the lock of the file; last, since to close it ends the locks of `SQLite` too.
@@ -205,7 +224,9 @@ impl Store {
             pending,
             dropped: 0,
             accepted: Vec::new(),
+            webhook: None,
             retention,
+            log: inode(&beside(path, "-wal")),
             begun_again: false,
             lock,
         })
@@ -214,7 +235,7 @@ impl Store {
     /// Whether the path still names the file that was opened. `SQLite` would write on into a deleted one.
     fn is_there(&self) -> bool {
         let Some(opened) = self.lock.as_ref().and_then(|lock| lock.metadata().ok()) else { return true };
-        fs::metadata(&self.file).is_ok_and(|named| (named.dev(), named.ino()) == (opened.dev(), opened.ino()))
+        inode(&self.file) == Some((opened.dev(), opened.ino()))
     }
 
     /// Begins another file where the one that was opened has been deleted or replaced.
@@ -222,8 +243,25 @@ impl Store {
         if self.is_there() {
             return Ok(());
         }
+        // SQLite still reads the file that has no name any more, until one of that name takes its shared memory.
+        let mut notices = self.written_notices(usize::MAX);
+        // The log of the old file, which is written into that one where it has moved, would change the new one.
+        let _ = self.db.query_row("PRAGMA wal_checkpoint", [], |_| Ok(()));
+        if self.log.is_some() && self.log == inode(&beside(&self.file, "-wal")) {
+            for end in ["-wal", "-shm"] {
+                let _ = fs::remove_file(beside(&self.file, end));
+            }
+        }
         let mut opened = Self::open(&self.file, self.retention)?;
+        // A copy that took its place may have some of them.
+        let known = opened.written_notices(usize::MAX);
+        notices.retain(|notice| !known.contains(notice));
+        let left = Entry { series: None, time: 0, sample: None, notes: Vec::new(), notices };
+        opened.webhook = self.webhook;
+        opened.note_webhook()?;
         (opened.pending, opened.dropped) = (std::mem::take(&mut self.pending), self.dropped);
+        opened.pending.push_front(left);
+        opened.accepted = std::mem::take(&mut self.accepted);
         opened.begun_again = true;
         *self = opened;
         Ok(())
@@ -356,15 +394,20 @@ impl Store {
 
     /// The oldest notice that was not accepted yet: of those in the file, or else of those that wait for room on the disk.
     pub fn next_notice(&self) -> Option<String> {
+        let waiting = self.pending.iter().flat_map(|entry| &entry.notices).cloned();
+        let written = self.written_notices(self.accepted.len() + 1);
+        written.into_iter().chain(waiting).find(|notice| !self.accepted.contains(notice))
+    }
+
+    /// The oldest notices in the file, at most so many.
+    fn written_notices(&self, limit: usize) -> Vec<String> {
         let read = || {
             let mut asked = self.db.prepare("SELECT body FROM notice ORDER BY id LIMIT ?1")?;
-            let rows = asked.query_map([self.accepted.len() as i64 + 1], |row| row.get(0))?;
+            let rows = asked.query_map([i64::try_from(limit).unwrap_or(i64::MAX)], |row| row.get(0))?;
             rows.collect::<rusqlite::Result<Vec<String>>>()
         };
         // Why the file cannot be read is said where it is written.
-        let written = read().unwrap_or_default();
-        let waiting = self.pending.iter().flat_map(|entry| &entry.notices).cloned();
-        written.into_iter().chain(waiting).find(|notice| !self.accepted.contains(notice))
+        read().unwrap_or_default()
     }
 
     /// Forgets a notice, which was accepted: it is not the next one again, even where the file cannot be written.
@@ -373,20 +416,64 @@ impl Store {
     ///
     /// [`StoreError`] names the file.
     pub fn forget_notice(&mut self, notice: String) -> Result<(), StoreError> {
+        self.forget(vec![notice])
+    }
+
+    fn forget(&mut self, notices: Vec<String>) -> Result<(), StoreError> {
         for entry in &mut self.pending {
-            entry.notices.retain(|own| *own != notice);
+            entry.notices.retain(|own| !notices.contains(own));
         }
-        self.accepted.push(notice);
+        self.accepted.extend(notices);
         self.forget_accepted()
     }
 
     fn forget_accepted(&mut self) -> Result<(), StoreError> {
-        while let Some(notice) = self.accepted.last() {
-            let done = self.db.execute("DELETE FROM notice WHERE body = ?1", [notice]);
-            done.map_err(|source| StoreError::Database { path: self.path.clone(), source })?;
-            self.accepted.pop();
+        if self.accepted.is_empty() {
+            return Ok(());
         }
+        let list = serde_json::json!(self.accepted).to_string();
+        self.execute("DELETE FROM notice WHERE body IN (SELECT value FROM json_each(?1))", [list])?;
+        self.accepted.clear();
         Ok(())
+    }
+
+    /// Sets the URL of the webhook. Notices that another one did not accept are forgotten, but for what the new one has to know; without a
+    /// webhook, all are, since what changes from now on has none. Returns the number of those that are forgotten, even where the file cannot
+    /// be written.
+    pub(crate) fn set_webhook(&mut self, url: Option<&str>) -> (usize, Result<(), StoreError>) {
+        // FNV-1a.
+        let hash = |url: &str| {
+            url.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+                (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+            })
+        };
+        self.webhook = url.map(|url| hash(url) as i64);
+        let known = "SELECT value FROM state WHERE name = 'webhook'";
+        let known = self.db.query_row(known, [], |row| row.get::<_, i64>(0)).ok();
+        let waiting = self.pending.iter().flat_map(|entry| &entry.notices).cloned();
+        let mut notices: Vec<_> = self.written_notices(usize::MAX).into_iter().chain(waiting).collect();
+        notices.retain(|notice| !self.accepted.contains(notice));
+        if self.webhook.is_some() {
+            let is_other = known.is_some_and(|known| Some(known) != self.webhook);
+            notices = if is_other { notice::outdated(&notices) } else { Vec::new() };
+        }
+        let forgotten = notices.len();
+        (forgotten, self.forget(notices).and_then(|()| self.note_webhook()))
+    }
+
+    /// Writes whose notices they are.
+    fn note_webhook(&self) -> Result<(), StoreError> {
+        match self.webhook {
+            Some(webhook) => {
+                self.execute("INSERT OR REPLACE INTO state (name, value) VALUES ('webhook', ?1)", [webhook])
+            }
+            None => self.execute("DELETE FROM state WHERE name = 'webhook'", []),
+        }
+    }
+
+    fn execute(&self, text: &str, values: impl Params) -> Result<(), StoreError> {
+        let done = self.db.execute(text, values).map(drop);
+        done.map_err(|source| StoreError::Database { path: self.path.clone(), source })
     }
 }
 
@@ -482,18 +569,65 @@ fn open_to_read(path: &Path) -> rusqlite::Result<Connection> {
 mod tests {
     use super::*;
 
+    const RETENTION: Retention = Retention { results: 0, hours: 0, days: 0 };
+
+    /// An entry that has only a notice.
+    fn entry(notice: &str) -> Entry {
+        Entry { series: None, time: 60, sample: None, notes: Vec::new(), notices: vec![notice.to_owned()] }
+    }
+
+    #[test]
+    fn notices_outlive_a_deleted_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("monitor.db");
+        let mut store = Store::open(&path, RETENTION).unwrap();
+        store.record_all(["1", "2"].map(entry).into()).unwrap();
+        // The file that takes its place, from a copy, has one of them.
+        let copy = folder.path().join("copy.db");
+        Store::open(&copy, RETENTION).unwrap().record(entry("2")).unwrap();
+        fs::remove_file(&path).unwrap();
+        store.record(entry("3")).unwrap();
+        assert_eq!(store.written_notices(9), ["1", "2", "3"]);
+        let moved = folder.path().join("moved.db");
+        fs::rename(&path, &moved).unwrap();
+        fs::rename(&copy, &path).unwrap();
+        store.record(entry("4")).unwrap();
+        assert_eq!(Store::open(&moved, RETENTION).unwrap().written_notices(9), ["1", "2", "3"]);
+        assert_eq!(store.written_notices(9), ["2", "1", "3", "4"]);
+    }
+
+    #[test]
+    fn another_webhook_gets_no_old_notices() {
+        let folder = tempfile::tempdir().unwrap();
+        let open = || Store::open(&folder.path().join("monitor.db"), RETENTION).unwrap();
+        let set = |store: &mut Store, url| {
+            let (forgotten, written) = store.set_webhook(url);
+            written.unwrap();
+            (forgotten, store.written_notices(9).len())
+        };
+        let notices = [("crossed", "loss"), ("kept", "loss"), ("crossed", "mos")]
+            .map(|(event, bound)| entry(&format!("{{\"event\":\"{event}\",\"bound\":\"{bound}\"}}")));
+        let mut store = open();
+        store.record_all(notices.into()).unwrap();
+        // Whose they are was not noted before.
+        assert_eq!(set(&mut store, Some("http://a/")), (0, 3));
+        fs::remove_file(store.file.clone()).unwrap();
+        store.flush().unwrap();
+        drop(store);
+        let mut store = open();
+        assert_eq!(set(&mut store, Some("http://a/")), (0, 3));
+        store.db.pragma_update(None, "query_only", true).unwrap();
+        assert_eq!(store.set_webhook(Some("http://b/")).0, 2);
+        assert!(store.next_notice().unwrap().contains("mos"));
+        store.db.pragma_update(None, "query_only", false).unwrap();
+        assert_eq!(set(&mut store, Some("http://b/")), (0, 1));
+        assert_eq!(set(&mut store, None), (1, 0));
+    }
+
     #[test]
     fn a_notice_is_sent_once_where_the_file_cannot_be_written() {
         let folder = tempfile::tempdir().unwrap();
-        let retention = Retention { results: 0, hours: 0, days: 0 };
-        let mut store = Store::open(&folder.path().join("monitor.db"), retention).unwrap();
-        let entry = |notice: &str| Entry {
-            series: None,
-            time: 60,
-            sample: None,
-            notes: Vec::new(),
-            notices: vec![notice.to_owned()],
-        };
+        let mut store = Store::open(&folder.path().join("monitor.db"), RETENTION).unwrap();
         store.record(entry("1")).unwrap();
         let can_write = |store: &Store, can: bool| store.db.pragma_update(None, "query_only", !can).unwrap();
         can_write(&store, false);
