@@ -12,7 +12,7 @@ use std::{
 use giusto_congestion::{
     Algorithm, Controller, FeedbackKind, History, Limits, OutgoingPacket, QueueState, Reported,
 };
-use giusto_pace::media::{Pacer, PacerConfig, Permit, Probe};
+use giusto_pace::media::{Pacer, PacerConfig, Permit, Probe, Resume};
 use giusto_rtp::rtcp::{ArrivalTicks, Packet, TransportFeedback};
 use giusto_units::{DataRate, DataSize, TimeDelta, Timestamp};
 use str0m::rtp::{
@@ -22,6 +22,8 @@ use str0m::rtp::{
 
 /// IPv4 and UDP.
 pub(crate) const HEADERS: usize = 28;
+/// Least burst of the pacer: with [`Resume::Room`], timers that are late by so much do not lower the rate.
+const LATENESS: TimeDelta = TimeDelta::from_millis(5);
 
 /// A datagram that waits for the pacer.
 struct Waiting {
@@ -59,8 +61,8 @@ impl RateControl {
             return Err(format!("{algorithm} needs other feedback than transport-wide feedback"));
         }
         let controller = algorithm.build(limits);
-        let mut config = PacerConfig::libwebrtc();
-        config.burst = controller.requirements().pacer.burst;
+        let burst = controller.requirements().pacer.burst.max(LATENESS);
+        let config = PacerConfig::libwebrtc().with_burst(burst).with_resume(Resume::Room);
         let pacer = Pacer::new(config, controller.target().pacing);
         let (history, queue) = (History::new(), VecDeque::new());
         Ok(Self { controller, history, pacer, queue, unnumbered: 0, has_started: false, origin })

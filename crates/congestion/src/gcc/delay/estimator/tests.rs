@@ -37,6 +37,24 @@ fn report(sequence: u64, sent_us: u64, arrival_us: Option<u64>) -> PacketReport 
     PacketReport::new(sent, arrival_us.map(|us| PeerTimestamp::from_nanos(us * 1_000)))
 }
 
+#[test]
+fn a_shorter_route_is_under_use_for_long_if_amplified() {
+    // Packets every 400 ms, as at 30 kbit/s, whose delay falls by 380 ms at once. The gain is 0.03: 12 ms at first.
+    for (config, expected) in
+        [(DelayConfig::draft_02(), 0..=5), (DelayConfig::draft_02_amplified(), 130..=500)]
+    {
+        let mut estimator = estimator(config);
+        let signals: Vec<_> = (1..1000)
+            .map(|number| {
+                let delay = if number < 100 { 400_000 } else { 20_000 };
+                pass(&mut estimator, number * 400_000, number * 400_000 + delay)
+            })
+            .collect();
+        let under_use = signals.iter().filter(|signal| **signal == Signal::UnderUse).count();
+        assert!(expected.contains(&under_use), "{under_use}");
+    }
+}
+
 /// libwebrtc, `trendline_estimator_unittest.cc`: 25 packets, sent every 20 ms and received at a rate 0 or 10
 /// % lower or 15 % higher, with arrivals in whole milliseconds. The signal changes from normal at most once.
 #[test]
