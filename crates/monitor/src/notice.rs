@@ -36,8 +36,9 @@ pub(crate) fn outdated(notices: &[String]) -> Vec<String> {
     let mut bounds: BTreeMap<String, (bool, bool, usize)> = BTreeMap::new();
     for (place, notice) in notices.iter().enumerate() {
         let fields: Value = serde_json::from_str(notice).unwrap_or_default();
-        let crossed = fields["event"] == "crossed";
-        let bound = ["from", "to", "stream", "bound"].map(|name| fields[name].to_string()).concat();
+        let field = |name| fields.get(name).map(Value::to_string).unwrap_or_default();
+        let crossed = fields.get("event").is_some_and(|event| event == "crossed");
+        let bound = ["from", "to", "stream", "bound"].map(field).concat();
         let (_, last, at) = bounds.entry(bound).or_insert((crossed, crossed, place));
         (*last, *at) = (crossed, place);
     }
