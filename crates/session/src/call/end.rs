@@ -116,8 +116,8 @@ pub(super) struct End<M> {
     /// What protects the media, once the call is offered here or accepted there.
     pub(super) guard: Option<Guard>,
     pub(super) media: Option<M>,
-    /// Media that came before there was somebody to take them.
-    early: Vec<(Timestamp, Vec<u8>, Ecn)>,
+    /// Media that came before there was somebody to take them; before the acceptance, as they came.
+    pub(super) early: Vec<(Timestamp, Vec<u8>, Ecn)>,
     /// The beginning of the call, on our clock.
     pub(super) zero: Timestamp,
     /// The same of the far end, on its clock.
@@ -260,12 +260,14 @@ impl<M: CallMedia> End<M> {
         }
     }
 
-    /// Keeps media that arrive before this end has begun, such as those right behind the acceptance.
-    pub(super) fn keep_early(&mut self, at: Timestamp, bytes: &[u8], ecn: Ecn) {
+    /// Keeps media that arrive before this end has begun, such as those next to the acceptance. Returns whether there is room.
+    pub(super) fn keep_early(&mut self, at: Timestamp, bytes: &[u8], ecn: Ecn) -> bool {
         const MAX_EARLY: usize = 64;
-        if self.early.len() < MAX_EARLY {
+        let has_room = self.early.len() < MAX_EARLY;
+        if has_room {
             self.early.push((at, bytes.to_vec(), ecn));
         }
+        has_room
     }
 
     /// Time at which `handle_timeout` must be called.

@@ -207,7 +207,7 @@ pub enum CallRefusal {
     #[error("the proof of address was not valid: try again")]
     Cookie,
     /// The listener has keys, and the caller used none.
-    #[error("it accepts only authenticated calls: give both ends the same keys (--key-file)")]
+    #[error("it accepts only authenticated calls: give both ends the same keys, or it none (--key-file)")]
     KeyRequired,
     /// The listener has no keys, and the caller used one.
     #[error("it has no keys: give both ends the same keys (--key-file)")]
@@ -218,7 +218,10 @@ pub enum CallRefusal {
     )]
     Key,
     /// The listener protects media in this way, and the caller in another.
-    #[error("its media are {0}: give both ends --srtp, or both --insecure, or none of them")]
+    // Callers without these flags can be mended at the listener alone.
+    #[error(
+        "its media are {0}, and those of the caller are not: start it without --srtp and --insecure, or the caller with the same of them"
+    )]
     Protection(Protection),
     /// Encrypted media need keys and a cipher.
     #[error("media are encrypted only between ends with keys (--key-file, --fingerprint)")]

@@ -223,6 +223,26 @@ fn a_call_survives_ten_seconds_without_a_datagram() {
 }
 
 #[test]
+fn media_that_overtake_the_acceptance_are_received() {
+    for keys in [None, Some(ring("11"))] {
+        let wants = offer(None).sends;
+        let mut network =
+            Network::new([keys.clone(), keys], Offer { sends: None, wants, ..offer(Some(1000)) });
+        network.fate = Box::new(|now, from, _, bytes| {
+            // All messages of the listener take 100 ms more, and the first acceptance is lost.
+            let late = from == address(2) && bytes[0] != 0x80;
+            let lost = late && (at(100)..at(200)).contains(&now);
+            if lost { vec![] } else { vec![MILLI * if late { 120 } else { 20 }] }
+        });
+        network.run(at(5000));
+        assert_eq!(network.ended(true), Some(&Ok(())));
+        let sent = network.listener.media(network.served[0]).unwrap().sent;
+        let received = network.caller.media(network.call).unwrap().received.len() as u64;
+        assert_eq!((received, network.caller.counters().unknown_source), (sent, 0));
+    }
+}
+
+#[test]
 fn a_listener_that_was_restarted_does_not_know_the_call() {
     for keys in [None, Some(ring("11"))] {
         let mut network = Network::new([keys.clone(), keys.clone()], offer(None));

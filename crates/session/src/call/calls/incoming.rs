@@ -11,7 +11,7 @@ use crate::{
         event::{CallError, CallEvent},
         keys::{CallKeys, Guard, MediaKeys, Unopened, opening_key},
         media::CallMedia,
-        messages::{CallRefusal, Message, Offer, Sealed, sources_of},
+        messages::{CallRefusal, Kind, Message, Offer, Sealed, sources_of},
     },
     cookie::Cookie,
     envelope::WireError,
@@ -30,7 +30,16 @@ impl<M: CallMedia> Calls<M> {
     ) {
         let id = self.by_source.get(&(from, sources)).copied();
         let Some((id, end)) = id.and_then(|id| Some((id, self.ends.get_mut(&id)?))) else {
-            self.counters.unknown_source += 1;
+            // The network may have delayed or lost the acceptance that names the sources.
+            let offered = self.by_nonce.values().find(|id| {
+                self.ends
+                    .get(id)
+                    .is_some_and(|end| end.peer == from && matches!(end.stage, Stage::Offering(_)))
+            });
+            let offered = offered.and_then(|id| self.ends.get_mut(id));
+            if !offered.is_some_and(|end| end.keep_early(now, bytes, ecn)) {
+                self.counters.unknown_source += 1;
+            }
             return;
         };
         let kind = bytes.get(1).copied().unwrap_or_default();
@@ -50,7 +59,7 @@ impl<M: CallMedia> Calls<M> {
         let media_time = end.media_time(now);
         match &mut end.media {
             Some(media) => media.handle_datagram(media_time, &bytes, ecn),
-            None => end.keep_early(now, &bytes, ecn),
+            None => _ = end.keep_early(now, &bytes, ecn),
         }
         self.touch(id);
     }
@@ -241,11 +250,17 @@ impl<M: CallMedia> Calls<M> {
                 end.same_clock = same_clock(&local, &clock, !nonce, &cookie);
                 let sources = sources_of(answer.sources);
                 end.their_sources = Some(sources);
+                let early = std::mem::take(&mut end.early);
                 self.by_nonce.remove(&nonce);
                 self.by_token.insert(token, id);
                 self.by_source.insert((from, sources), id);
                 self.events.push_back(CallEvent::Accepted { id, answer });
                 self.touch(id);
+                for (at, bytes, ecn) in early {
+                    if let Kind::Media(sources) = Kind::of(&bytes) {
+                        self.handle_media(at, from, sources, &bytes, ecn);
+                    }
+                }
             }
             Message::Refused { nonce, why } => {
                 let Some((id, end)) = self.opening(from, nonce) else { return };
