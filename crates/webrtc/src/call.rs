@@ -455,9 +455,7 @@ impl LiveClock {
             frames: frames.saturating_sub(self.received.2),
         });
         (self.sent, self.received, self.last) = (turns.sent, (turns.received, lost, frames), now);
-        while self.due <= now {
-            self.due += self.interval;
-        }
+        self.due = crate::result::next_due(self.due, self.interval, now);
         Live {
             at: now.saturating_since(self.begin),
             sent: sends.then_some((sent, target)),

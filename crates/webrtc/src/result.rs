@@ -484,6 +484,14 @@ fn feedback_name(kind: FeedbackKind) -> &'static str {
     }
 }
 
+/// The end of the next interval: not sooner than half of one after a stall, since the figures of a few packets say little.
+pub(crate) fn next_due(mut due: Timestamp, interval: TimeDelta, now: Timestamp) -> Timestamp {
+    while due <= now + interval / 2 {
+        due += interval;
+    }
+    due
+}
+
 /// Collects samples of our end.
 #[derive(Debug)]
 pub(crate) struct Sampler {
@@ -516,12 +524,25 @@ impl Sampler {
             sent_rate_bps: rate.as_bps(),
             queue_delay_ms: queue.as_millis(),
         });
-        while self.due <= now {
-            self.due += Self::INTERVAL;
-        }
+        self.due = next_due(self.due, Self::INTERVAL, now);
     }
 
     pub(crate) fn mean_target(&self) -> u64 {
         self.targets.0.checked_div(u128::from(self.targets.1)).map_or(0, |mean| mean as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_short_interval_follows_a_stall() {
+        let at = |millis| Timestamp::ZERO + TimeDelta::from_millis(millis);
+        let mut sampler = Sampler::new(at(0));
+        for (now, due) in [(100, 200), (204, 300), (580, 700), (700, 800), (1249, 1300), (1351, 1500)] {
+            sampler.take(at(now), 0, DataRate::ZERO, TimeDelta::ZERO);
+            assert_eq!(sampler.due, at(due), "{now} ms");
+        }
     }
 }
