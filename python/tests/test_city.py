@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -42,6 +45,20 @@ def test_a_city_is_that_of_the_command(tmp_path: Path) -> None:
     run.write(tmp_path / "new" / "city")
     assert '"giusto.city, scenario 2.1-downlink, seed 3"' in (tmp_path / "new" / "city" / "report.html").read_text()
     assert json.loads((tmp_path / "new" / "city" / "result.json").read_text())["seed"] == "3"
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="another user is needed, whose threads can be limited")
+def test_a_city_needs_no_more_threads_than_there_are() -> None:
+    # The thread that simulates is the last that the system gives.
+    program = f"""
+import os, resource, giusto
+threads = len(os.listdir("/proc/self/task")) + 1
+resource.setrlimit(resource.RLIMIT_NPROC, (threads, threads))
+os.setuid(54321)
+print(giusto.city({str(CITY)!r}, 3, set={SMALL!r}).seed)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=600)
+    assert (done.stdout, done.returncode) == ("3\n", 0), done.stderr
 
 
 def test_what_is_no_city_is_named(media: str) -> None:

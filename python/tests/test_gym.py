@@ -368,6 +368,11 @@ def test_each_episode_has_values_of_its_own() -> None:
     vector = giusto.gym.VectorEnvironment(2, scenario=CALL, randomise=spreads)
     infos = vector.reset(seed=[3, 4])[1]
     assert list(infos["randomised"]) == [drawn[3]["randomised"], drawn[4]["randomised"]]
+    # Its own generator follows from the first seed, and what is not seeded from that.
+    both = [giusto.gym.VectorEnvironment(2, scenario=CALL, randomise=spreads) for _ in range(2)]
+    episodes = [list(own.reset(seed=[None, numpy.int64(3)])[1]["episode"]) for own in both]
+    assert episodes[0] == episodes[1] and episodes[0][0] != episodes[0][1] == drawn[3]["episode"]
+    assert both[0].np_random_seed == 3 and both[0].np_random.integers(2**32) == both[1].np_random.integers(2**32)
     # Whole numbers without a unit give whole ones, floats do not.
     _, info = giusto.gym.Environment(scenario=CALL, randomise={"call.video.frame-rate": (10, 60)}).reset(seed=1)
     assert int(info["randomised"]["call.video.frame-rate"]) in range(10, 61)

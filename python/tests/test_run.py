@@ -193,6 +193,42 @@ except KeyboardInterrupt:
         assert (output, process.returncode) == ("interrupted\n", 0)
 
 
+@pytest.mark.parametrize("how", ["run(text)", "sweep(text, seeds=[1, 2], jobs=2)"])
+def test_ctrl_c_ends_an_endless_loop_of_a_controller(media: str, how: str) -> None:
+    text = media.replace('kind = "media"', 'kind = "media"\ncontroller = "Endless"')
+    program = f"""
+import giusto, time
+
+class Endless(giusto.Controller):
+    def __init__(self, limits):
+        pass
+
+    def target(self):
+        return 1e6
+
+    def on_sent(self, now_s, packet):
+        print("running", flush=True)
+        while True:
+            pass
+
+text = giusto.Scenario.parse({text!r}, controllers=[Endless])
+try:
+    giusto.{how}
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "running\n"
+        os.kill(process.pid, signal.SIGINT)
+        try:
+            output, _ = process.communicate(timeout=60)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
+        assert (output.removeprefix("running\n"), process.returncode) == ("interrupted\n", 0)
+
+
 def test_results_are_tables_in_notebooks(media: str) -> None:
     record = giusto.run(media + '[[expect]]\nflow = "call"\nmetric = "loss"\nmin = 0\nmax = 0.5\n', seed=1)
     html = record._repr_html_()

@@ -121,10 +121,10 @@ pub(crate) fn call(
     let records = detached(
         py,
         |_, ()| Ok(()),
-        |stop, _progress| {
-            let is_over = || stop.load(Ordering::Relaxed) || raised.is_set();
+        |interrupt, _progress| {
+            let is_over = || interrupt.stop.load(Ordering::Relaxed) || raised.is_set();
             let answers = match addresses.as_slice() {
-                several @ [_, _, ..] => first_listener(several, &settings, stop)?,
+                several @ [_, _, ..] => first_listener(several, &settings, &interrupt.stop)?,
                 _ => None,
             };
             // Where none answers, the call says why.
@@ -190,8 +190,8 @@ impl Listener {
         let served = detached(
             py,
             |_, ()| Ok(()),
-            |stop, _progress| {
-                let is_over = || stop.load(Ordering::Relaxed) || raised.is_set();
+            |interrupt, _progress| {
+                let is_over = || interrupt.stop.load(Ordering::Relaxed) || raised.is_set();
                 let mut taps = OwnTaps::new(&self.own, &raised);
                 listener.run(true, (None, &mut taps), is_over, |event| {
                     if let ListenerEvent::Ended(ended) = event {

@@ -75,7 +75,9 @@ pub(crate) fn run_city(
     let done = detached(
         py,
         |_, ()| Ok(()),
-        |stop, _progress| giusto::city::timed(&scenario, seed, |_| stop.load(Ordering::Relaxed)),
+        |interrupt, _progress| {
+            giusto::city::timed(&scenario, seed, |_| interrupt.stop.load(Ordering::Relaxed))
+        },
     )?;
     let (run, log) = done.map_err(|error| value_error(error.to_string()))?;
     Ok(City { run, log })

@@ -165,15 +165,17 @@ pub(crate) fn run_sweep(
     let Begun { paths, planned, part, journal, known } =
         begin_sweep(document.with(&own), values, seeds, shard, out.as_deref(), resume)?;
     let raised = Raised::default();
-    let finished = detached(py, reporter(progress, known.len(), planned.len()), |stop, progress| {
+    let finished = detached(py, reporter(progress, known.len(), planned.len()), |interrupt, progress| {
         let made = |_: &Finished| {
             // This thread waits for news as long as the work goes on.
             let _ = progress.send(());
         };
-        Parallel { jobs, journal }.run(stop, made, |is_over, finished| {
+        Parallel { jobs, journal }.run(&interrupt.stop, made, |is_over, finished| {
             let simulate = |run: &_| {
                 let is_over = || is_over() || raised.is_set();
-                on_python_thread(|| sweep::simulate(run, &mut OwnTaps::new(&own, &raised), is_over))
+                on_python_thread(interrupt, || {
+                    sweep::simulate(run, &mut OwnTaps::new(&own, &raised), is_over)
+                })
             };
             sweep::run(&planned, known, simulate, finished)
         })
@@ -273,18 +275,26 @@ pub(crate) fn run_benchmark(
     let judged = judged(names.as_deref(), &own)?;
     let plan = match recordings {
         Some((path, uplink, scale)) => {
-            let recordings =
-                Recordings::read(&path, uplink, scale).map_err(|error| value_error(error.to_string()))?;
-            Plan::of_recordings(recordings, judged)?
+            // A folder may hold gigabytes of them.
+            let recordings = detached(
+                py,
+                |_, ()| Ok(()),
+                |_, _| {
+                    let recordings =
+                        Recordings::read(&path, uplink, scale).map_err(|error| error.to_string())?;
+                    Plan::of_recordings(recordings, judged).map_err(|error| error.to_string())
+                },
+            )?;
+            recordings.map_err(value_error)?
         }
         None => Plan::new(seeds, scenarios, judged)?,
     };
     let (plan, journal, known) = begin_benchmark(plan, shard, out.as_deref(), resume)?;
     let total = plan.runs();
     let raised = Raised::default();
-    let finished = detached(py, reporter(progress, known.len(), total), |stop, progress| {
+    let finished = detached(py, reporter(progress, known.len(), total), |interrupt, progress| {
         Parallel { jobs, journal }.run(
-            stop,
+            &interrupt.stop,
             |_| {
                 let _ = progress.send(());
             },
@@ -294,7 +304,9 @@ pub(crate) fn run_benchmark(
                     let watch =
                         |_| if is_over() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
                     let mut taps = OwnTaps::new(&own, &raised);
-                    on_python_thread(|| benchmark::simulate_with(drawn, controller, &mut taps, watch))
+                    on_python_thread(interrupt, || {
+                        benchmark::simulate_with(drawn, controller, &mut taps, watch)
+                    })
                 };
                 benchmark::run_with(&plan, known, simulate, is_over, finished)
             },

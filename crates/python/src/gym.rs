@@ -111,7 +111,9 @@ impl Environments {
         let began = detached(
             py,
             |_, ()| Ok(()),
-            |stop, _progress| self.batch().reset_unless(&begin, || stop.load(Ordering::Relaxed)),
+            |interrupt, _progress| {
+                self.batch().reset_unless(&begin, || interrupt.stop.load(Ordering::Relaxed))
+            },
         )??;
         let began: Vec<Option<&BatchStep>> = began.iter().map(Option::as_ref).collect();
         Ok(Steps::new(py, &began)?)

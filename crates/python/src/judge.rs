@@ -16,7 +16,7 @@ use giusto_units::Timestamp;
 use pyo3::prelude::*;
 
 use crate::{
-    detached::{detached, on_python_thread},
+    detached::detached,
     error::{Outcome, value_error},
     scenario::{Pickled, as_settings},
 };
@@ -44,30 +44,22 @@ pub(crate) fn judge(py: Python<'_>, scenario: Judged, controllers: Vec<String>) 
     let figures = detached(
         py,
         |_, ()| Ok(()),
-        |stop, _progress| {
-            on_python_thread(|| {
-                let mut watch = |_| {
-                    if stop.load(Ordering::Relaxed) {
-                        ControlFlow::Break(())
-                    } else {
-                        ControlFlow::Continue(())
-                    }
-                };
-                match &scenario {
-                    Judged::Drawn(seed, number) => {
-                        let Some(drawn) = drawn(seed, *number, &|| stop.load(Ordering::Relaxed)) else {
-                            return Ok(Vec::new());
-                        };
-                        let run = |own: &Algorithm| Ok(benchmark::simulate(&drawn, *own, &mut watch));
-                        controllers.iter().map(run).collect::<Result<Vec<_>, String>>()
-                    }
-                    Judged::Own(document, seed, flow) => {
-                        let run =
-                            |own: &Algorithm| own_run(document, *seed, flow.as_deref(), *own, &mut watch);
-                        controllers.iter().map(run).collect()
-                    }
+        |interrupt, _progress| {
+            let ends = || interrupt.stop.load(Ordering::Relaxed);
+            let mut watch = |_| if ends() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
+            match &scenario {
+                Judged::Drawn(seed, number) => {
+                    let Some(drawn) = drawn(seed, *number, &ends) else {
+                        return Ok(Vec::new());
+                    };
+                    let run = |own: &Algorithm| Ok(benchmark::simulate(&drawn, *own, &mut watch));
+                    controllers.iter().map(run).collect::<Result<Vec<_>, String>>()
                 }
-            })
+                Judged::Own(document, seed, flow) => {
+                    let run = |own: &Algorithm| own_run(document, *seed, flow.as_deref(), *own, &mut watch);
+                    controllers.iter().map(run).collect()
+                }
+            }
         },
     )?;
     // An end that was asked for has raised its exception.

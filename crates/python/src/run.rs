@@ -142,8 +142,8 @@ pub(crate) fn run(
     let record = detached(
         py,
         |_, ()| Ok(()),
-        |stop, _progress| {
-            let ends = |_| stop.load(Ordering::Relaxed) || raised.is_set();
+        |interrupt, _progress| {
+            let ends = |_| interrupt.stop.load(Ordering::Relaxed) || raised.is_set();
             let mut taps = OwnTaps::new(&own, &raised);
             timed::run_with(&scenario, seed, options, &mut taps, &mut table, ends)
         },

@@ -183,11 +183,13 @@ pub(crate) fn sweep_task(
     let outcome = detached(
         py,
         |_, ()| Ok(()),
-        |stop, _progress| {
-            one_by_one(stop, |is_over, finished| {
+        |interrupt, _progress| {
+            one_by_one(&interrupt.stop, |is_over, finished| {
                 let simulate = |run: &_| {
                     let is_over = || is_over() || raised.is_set();
-                    on_python_thread(|| sweep::simulate(run, &mut OwnTaps::new(&own, &raised), is_over))
+                    on_python_thread(interrupt, || {
+                        sweep::simulate(run, &mut OwnTaps::new(&own, &raised), is_over)
+                    })
                 };
                 sweep::run(&planned, Vec::new(), simulate, finished)
             })
@@ -312,14 +314,16 @@ pub(crate) fn benchmark_task(
     let result = detached(
         py,
         |_, ()| Ok(()),
-        |stop, _progress| {
-            one_by_one(stop, |is_over, finished| {
+        |interrupt, _progress| {
+            one_by_one(&interrupt.stop, |is_over, finished| {
                 let is_over = || is_over() || raised.is_set();
                 let simulate = |drawn: &_, controller| {
                     let watch =
                         |_| if is_over() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
                     let mut taps = OwnTaps::new(&own, &raised);
-                    on_python_thread(|| benchmark::simulate_with(drawn, controller, &mut taps, watch))
+                    on_python_thread(interrupt, || {
+                        benchmark::simulate_with(drawn, controller, &mut taps, watch)
+                    })
                 };
                 benchmark::run_with(&plan, Vec::new(), simulate, is_over, finished)
             })

@@ -159,7 +159,7 @@ class VectorEnvironment(gymnasium.vector.VectorEnv[Array, Array, NDArray[Any]]):
     def _seeds(self, seed: int | Sequence[int | None] | None) -> list[int | None]:
         """Return the seeds of the native environments: those that `Environment` would draw."""
         if seed is None:
-            return [None if known else int(self.np_random.integers(2**63)) for known in self._is_seeded]
+            seed = [None] * self.num_envs
         if isinstance(seed, (int, numpy.integer)):
             first = operator.index(seed)
             seed = range(first, first + self.num_envs)
@@ -167,7 +167,14 @@ class VectorEnvironment(gymnasium.vector.VectorEnv[Array, Array, NDArray[Any]]):
         seeds = [None if own is None else operator.index(own) for own in seed]
         if len(seeds) != self.num_envs:
             raise ValueError(f"expected a seed for each of the {self.num_envs} environments, found {len(seeds)}")
-        return [None if own is None else int(seeding.np_random(own)[0].integers(2**63)) for own in seeds]
+        drawn = [None if own is None else int(seeding.np_random(own)[0].integers(2**63)) for own in seeds]
+        # As in Gymnasium, the first seed is also that of the vector's own generator.
+        first = next((own for own in seeds if own is not None), None)
+        super().reset(seed=first)
+        return [
+            int(self.np_random.integers(2**63)) if own is None and not known else own
+            for own, known in zip(drawn, self._is_seeded)
+        ]
 
     def _infos(self, steps: Steps) -> dict[str, Any]:
         """Return the infos of all environments, in the form of Gymnasium's own vector environments."""
