@@ -35,9 +35,11 @@ impl fmt::Display for Cause {
                 return write!(f, "acknowledged rate: {:.3} Mbit/s arrive", rate_bps / 1e6);
             }
             Self::Probe { rate_bps } => return write!(f, "probe: it measured {:.3} Mbit/s", rate_bps / 1e6),
-            Self::SenderQueue { waited_ms } => {
+            // An older packet than none says that packets wait; otherwise the rate fell for the size of frames.
+            Self::SenderQueue { waited_ms } if waited_ms >= 0.5 => {
                 return write!(f, "sender's queue: its oldest packet has waited for {waited_ms:.0} ms");
             }
+            Self::SenderQueue { .. } => "sender's queue: frames are larger than the target permits",
             Self::ReceiverEstimate => "receiver's estimate",
             Self::ProbeSuppressed => "probe suppressed by delay, RTT or losses",
             Self::SourceQuench => "source quench: the receiver requests a lower rate",
@@ -67,6 +69,10 @@ mod tests {
             words(Cause::Loss { ratio: 0.12 }, 2_610_000),
             "loss: 12.0 % of the packets: 2.610 to 2.050 Mbit/s"
         );
+        let queue = |waited_ms| words(Cause::SenderQueue { waited_ms }, 2_050_000);
+        assert!(queue(20.0).contains("oldest packet has waited for 20 ms"));
+        // A queue that is empty is no reason.
+        assert!(queue(0.0).contains("frames are larger than the target permits"));
         let delay = Cause::Delay { signal: Signal::OverUse, trend_ms: 14.2, threshold_ms: 12.5 };
         let expected = "delay: over-use, trend 14.2 ms, threshold 12.5 ms: stays at 2.050 Mbit/s";
         assert_eq!(words(delay, 2_050_000), expected);

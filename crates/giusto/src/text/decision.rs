@@ -34,7 +34,7 @@ pub fn cause_in_words(cause: &Cause) -> String {
         Cause::Marks { ratio } => format!("marks: {} of the packets", percent(ratio)),
         Cause::AcknowledgedRate { rate_bps } => format!("acknowledged rate: {} arrive", rate(rate_bps)),
         Cause::Probe { rate_bps } => format!("probe: it measured {}", rate(rate_bps)),
-        Cause::SenderQueue { waited_ms } => {
+        Cause::SenderQueue { waited_ms } if waited_ms >= 0.5 => {
             format!("sender's queue: its oldest packet has waited for {} ms", short(waited_ms))
         }
         _ => cause.to_string(),
@@ -102,6 +102,14 @@ mod tests {
             (delay(Signal::UnderUse, -20.0), "delay: under-use, trend -20.0 ms below threshold -12.5 ms"),
             // Of copa, NADA and tempo it is a queue.
             (delay(Signal::UnderUse, 3.0), "delay: under-use, trend 3.0 ms below threshold 12.5 ms"),
+            (
+                Cause::SenderQueue { waited_ms: 20.0 },
+                "sender's queue: its oldest packet has waited for 20.0 ms",
+            ),
+            (
+                Cause::SenderQueue { waited_ms: 0.0 },
+                "sender's queue: frames are larger than the target permits",
+            ),
             (Cause::SourceQuench, "source quench: the receiver requests a lower rate"),
         ] {
             assert_eq!(words(cause), expected);
