@@ -177,11 +177,7 @@ pub(crate) fn side_by_side(
     interrupted |= runs.iter().chain(&live_runs).any(|run| run.result.interrupted);
     let first = contenders.first().map(|contender| contender.scenario.name().to_owned());
     let mut notes = comparison::notes(contenders);
-    for note in runs.iter().flat_map(|run| &run.result.notes).map(|note| format!("{note}.")) {
-        if !notes.contains(&note) {
-            notes.push(note);
-        }
-    }
+    comparison::add_notes_of(&runs, &mut notes);
     Ok(Comparison {
         scenario: first.unwrap_or_default(),
         seed: seed.to_string(),

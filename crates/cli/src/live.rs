@@ -23,6 +23,7 @@ use crate::{
     args,
     console::complain,
     opener::{self, Opened},
+    printer::no_thread,
     usage::UsageError,
 };
 
@@ -114,7 +115,8 @@ impl LiveArgs {
         let figures = thread::Builder::new().name("live-figures".to_owned()).spawn({
             let (board, ended) = (Arc::clone(&board), Arc::clone(&ended));
             move || fold(&board, &snapshots, &ended, browser)
-        })?;
+        });
+        let figures = figures.map_err(|error| no_thread("the live page", &error))?;
         *page = Some(LivePage { board, pages, figures, ended, seen, result: None, error: None });
         Ok(Some(feed))
     }

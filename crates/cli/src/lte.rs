@@ -16,7 +16,7 @@ use crate::{
     args::{is_negative, quantity, time_above_zero, whole},
     console::{Progress, TableArgs, print_json, print_text},
     sim::make_folder,
-    usage::UsageError,
+    usage::{UsageError, misuse},
 };
 use giusto::{
     city::traces::{Direction, MadeTrace, Position, TraceError, TraceFigures, TraceSet},
@@ -150,6 +150,11 @@ pub(crate) fn run(args: &LteArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode>
 fn traces(args: &TracesArgs, stop: &AtomicBool) -> anyhow::Result<ExitCode> {
     let set = set(args);
     set.validate().map_err(|error| UsageError::new(error.to_string()))?;
+    let mut names: Vec<String> = set.traces.iter().map(ToString::to_string).collect();
+    names.sort_unstable();
+    if let Some([name, _]) = names.windows(2).find(|pair| matches!(pair, [one, next] if one == next)) {
+        misuse!("{name}: two traces have this name, and one file: give each value once");
+    }
     make_folder(&args.out)?;
     let progress = Progress::new(set.traces.len() as u64);
     let make = |&traced| {

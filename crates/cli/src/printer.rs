@@ -15,6 +15,7 @@ use giusto_net::Clock;
 use giusto_units::{TimeDelta, Timestamp};
 
 use crate::console::{Progress, print_live};
+use giusto::view::format::plural;
 
 /// Pieces of output that wait at most.
 const QUEUE: usize = 1024;
@@ -92,7 +93,8 @@ impl Printer {
             }
             progress.clear();
             outcome
-        })?;
+        });
+        let thread = thread.map_err(|error| no_thread("the output", &error))?;
         Ok(Self {
             queue: Some(queue),
             pieces,
@@ -166,8 +168,8 @@ impl Printer {
                     // An error could not be said there, either.
                     return self.print_results();
                 }
-                let left = self.queued - written + self.dropped_results + self.dropped_notes;
-                anyhow::bail!("standard output is not read: {left} results and notes were not printed");
+                let left = self.left();
+                anyhow::bail!("standard output is not read: {left} were not printed");
             }
         }
         let outcome = self.thread.join();
@@ -184,6 +186,18 @@ impl Printer {
             Ok(outcome) => outcome,
             Err(_) => anyhow::bail!("the output thread failed; please report this"),
         }
+    }
+
+    /// How many results and notes are not printed, of which the first is being written to standard output.
+    fn left(&self) -> String {
+        let (mut results, mut notes) = (1 + self.dropped_results, self.dropped_notes);
+        let waiting = self.pieces.lock().unwrap_or_else(PoisonError::into_inner);
+        for piece in waiting.try_iter() {
+            results += u64::from(matches!(piece, Piece::Text(_)));
+            notes += u64::from(matches!(piece, Piece::Note(_)));
+        }
+        let results = plural(results, "result", "results");
+        if notes == 0 { results } else { format!("{results} and {}", plural(notes, "note", "notes")) }
     }
 
     /// Prints the results that wait behind notes that are not read, without these.
@@ -225,6 +239,13 @@ pub(crate) fn with_printer<T>(
     let printed = printer.finish(stop);
     let result = outcome?;
     printed.map(|()| result)
+}
+
+/// The system gives no thread for this.
+pub(crate) fn no_thread(what: &str, error: &io::Error) -> io::Error {
+    let text =
+        format!("cannot start the thread for {what}: {error}: raise the limit of threads (`ulimit -u`)");
+    io::Error::new(error.kind(), text)
 }
 
 /// The refusals of the current period.

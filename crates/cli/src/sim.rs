@@ -8,7 +8,6 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-use anyhow::Context as _;
 use clap::Args;
 use giusto_congestion::Algorithm;
 use giusto_units::Timestamp;
@@ -298,9 +297,8 @@ fn city(
 ) -> anyhow::Result<CityRun> {
     let seed = context.args.seed.unwrap_or(scenario.spec.config.seed);
     let end = giusto::city::end(&scenario.spec);
-    let threads = rayon::ThreadPoolBuilder::new().build().context("cannot start threads")?;
     let ends = |now| context.ends(&scenario.name, now, end);
-    let (run, log) = threads.install(|| giusto::city::timed(scenario, seed, ends))?;
+    let (run, log) = giusto::city::timed(scenario, seed, ends)?;
     if let Some(folder) = folder {
         let mut files = Files::default();
         files.add_result(folder, &run)?;

@@ -66,7 +66,8 @@ pub(crate) fn check_files(given: &ArgMatches) -> Result<(), UsageError> {
     for (flag, path) in files.iter().filter(|(flag, _)| WRITTEN.contains(flag)) {
         // Devices take anything, and folders have other files in them.
         let is_new = !path.exists();
-        let same = |other: &Path| matches!((absolute(other), absolute(path)), (Ok(a), Ok(b)) if a == b);
+        let place = |path: &Path| path.canonicalize().or_else(|_| absolute(path));
+        let same = |other: &Path| matches!((place(other), place(path)), (Ok(a), Ok(b)) if a == b);
         let clash = files.iter().find(|(other, at)| {
             other != flag && same(at) && (path.is_file() || (is_new && WRITTEN.contains(other)))
         });

@@ -243,7 +243,7 @@ pub(crate) struct ListenerArgs {
     pub(super) listen: String,
 
     /// Save the media of the first call that has real ones: video as .ivf, or as .h264 (H.264 without times); video and the audio of --voice
-    /// in sync as .webm (VP8, VP9, AV1) or .mkv (H.264 too)
+    /// in sync as .webm (VP8, VP9, AV1) or .mkv (H.264 too); at most 4 GB
     #[arg(long, value_name = "FILE")]
     pub(super) save: Option<PathBuf>,
 
@@ -306,7 +306,8 @@ pub(crate) struct BrowserArgs {
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = TALK)]
     pub(super) voice: Option<PathBuf>,
 
-    /// Save the media of the browser: video as .ivf, or as .h264; video and audio in sync as .webm (VP8, VP9, AV1) or .mkv (H.264 too)
+    /// Save the media of the browser: video as .ivf, or as .h264; video and audio in sync as .webm (VP8, VP9, AV1) or .mkv (H.264 too); at most
+    /// 4 GB
     #[arg(long, value_name = "FILE")]
     pub(super) save: Option<PathBuf>,
 

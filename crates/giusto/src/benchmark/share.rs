@@ -87,7 +87,9 @@ fn capacities(link: &LinkSpec, bins: usize, width: TimeDelta) -> Vec<f64> {
     };
     let bin = |number: usize| {
         let until = Timestamp::ZERO + width * (number as i64 + 1);
-        let now = link.config.rate.capacity(until).map_or(f64::INFINITY, |size| size.as_bits() as f64);
+        // In whole bytes, with which results were published.
+        let bits = link.config.rate.bits_between(Timestamp::ZERO, until);
+        let now = bits.map_or(f64::INFINITY, |bits| (bits / 8.0).floor() * 8.0);
         let own = (now - before).max(0.0).min(policed);
         before = now;
         own
@@ -195,6 +197,8 @@ impl FairShares {
 
 #[cfg(test)]
 mod tests {
+    use giusto_sim::link::rate::RateProfile;
+
     use super::*;
 
     #[test]
@@ -204,5 +208,16 @@ mod tests {
         assert_eq!(max_min(9.0, &[Some(2.0), Some(3.5), Some(8.0)]), [2.0, 3.5, 3.5]);
         assert_eq!(max_min(9.0, &[Some(1.0), Some(2.0)]), [1.0, 2.0]);
         assert_eq!(max_min(9.0, &[]), Vec::<f64>::new());
+    }
+
+    #[test]
+    fn an_opportunity_at_the_edge_of_a_bin_is_of_the_later_one() {
+        let text = "duration = \"1 s\"\n[[link]]\nid = \"bottleneck\"\nfrom = \"a\"\nto = \"b\"\n\
+                    [[flow]]\nkind = \"cbr\"\nid = \"voice\"\nrate = \"64 kbit/s\"\nsize = \"200 B\"\n";
+        let mut link = bottleneck(&Scenario::parse(text, "s").unwrap()).unwrap().clone();
+        let at = [100, 150].map(|millis| Timestamp::ZERO + TimeDelta::from_millis(millis)).to_vec();
+        link.config.rate = RateProfile::Opportunities { at, bytes: 1504 };
+        // At 100, 150, 250 and 300 ms: the bin that ends at 100 ms has none.
+        assert_eq!(capacities(&link, 4, BIN), [0.0, 2.0, 1.0, 1.0].map(|count| count * 1504.0 * 8.0));
     }
 }

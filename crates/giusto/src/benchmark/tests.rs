@@ -250,6 +250,38 @@ fn controllers_are_compared_on_scenarios_that_all_have_finished() {
 }
 
 #[test]
+fn nobody_wins_with_a_utility_of_zero_and_skewed_intervals_are_shown_whole() {
+    let page = |summary: &Summary| {
+        serde_json::to_string(&crate::view::html::benchmark(summary, String::new()).sections).unwrap()
+    };
+    let mut own = summary(&of_one_seed());
+    own.pairs[0].utility_difference = 0.1;
+    own.pairs[0].interval = [0.02, 0.31];
+    let shown = page(&own);
+    assert!(shown.contains("+0.10 (+0.02 to +0.31)") && shown.contains("-0.10 (-0.31 to -0.02)"), "{shown}");
+    let winner = |summary: &Summary| {
+        let report = crate::view::html::benchmark(summary, String::new());
+        let sections = serde_json::to_value(&report.sections).unwrap();
+        let table =
+            sections.as_array().unwrap().iter().find(|own| own["content"]["title"] == "Who wins where");
+        (table.unwrap()["content"]["rows"].to_string(), report.headline)
+    };
+    let names = own.controllers.iter().map(|own| own.name.clone()).collect::<Vec<_>>();
+    let is_named = |text: &str| names.iter().any(|name| text.contains(name));
+    let (rows, headline) = winner(&own);
+    assert!(is_named(&rows) && is_named(&headline), "{headline} {rows}");
+    for controller in &mut own.controllers {
+        let all = std::iter::once(&mut controller.all).chain(controller.families.values_mut());
+        all.for_each(|own| (own.utility, own.utility_mean) = (0.0, 0.0));
+    }
+    let (rows, headline) = winner(&own);
+    assert!(
+        !is_named(&rows) && headline == "No controller has a mean utility above 0.00.",
+        "{headline} {rows}"
+    );
+}
+
+#[test]
 fn a_wrong_plan_is_refused_with_the_fix() {
     let complaint = |seed: &str, scenarios, names: &[&str]| {
         Plan::new([seed], scenarios, controllers(names)).unwrap_err().to_string()

@@ -1,10 +1,15 @@
 //! Cities in the time of the machine.
 
-use std::ops::ControlFlow::{Break, Continue};
+use std::{
+    num::NonZero,
+    ops::ControlFlow::{Break, Continue},
+    thread::available_parallelism,
+};
 
 use giusto_lte::city::{CityError, Crew};
 use giusto_net::Clock;
 use giusto_units::Timestamp;
+use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use super::{CityLog, CityRun, simulate_logged};
 use crate::scenario::CityScenario;
@@ -22,21 +27,29 @@ pub fn timed(
     let clock = Clock::start();
     let began = clock.now();
     let watch = |now| if ends(now) { Break(()) } else { Continue(()) };
-    let (run, log) = simulate_logged(scenario, seed, &Threads, watch)?;
+    let (run, log) = simulate_logged(scenario, seed, &Threads::start(), watch)?;
     Ok((run.took((clock.now() - began).as_seconds()), log))
 }
 
-/// Threads of rayon's pool.
-#[derive(Debug, Clone, Copy)]
-struct Threads;
+/// Threads that help the one of the caller; none where the system gives none, which only takes longer.
+struct Threads(Option<ThreadPool>);
 
 /// More find nothing to do: the downlink alone is almost half of the work.
-const MAX_THREADS: usize = 3;
+const MAX_HELPERS: usize = 2;
+
+impl Threads {
+    fn start() -> Self {
+        let helpers = available_parallelism().map_or(1, NonZero::get).saturating_sub(1).min(MAX_HELPERS);
+        // Of no threads, rayon would make as many as there are cores.
+        Self((helpers > 0).then(|| ThreadPoolBuilder::new().num_threads(helpers).build().ok()).flatten())
+    }
+}
 
 impl Crew for Threads {
     fn work(&self, lead: &mut dyn FnMut(), help: &(dyn Fn() + Sync)) {
-        rayon::in_place_scope(|scope| {
-            for _ in 1..rayon::current_num_threads().min(MAX_THREADS) {
+        let Some(pool) = &self.0 else { return lead() };
+        pool.in_place_scope(|scope| {
+            for _ in 0..pool.current_num_threads() {
                 scope.spawn(|_| help());
             }
             lead();

@@ -393,7 +393,7 @@ fn check_length(scenario: &Scenario) -> Result<(), ExploreError> {
 }
 
 /// The first runs as a comparison.
-fn side_by_side(variants: &[Variant], records: Vec<RunRecord>, notes: Vec<String>) -> Comparison {
+fn side_by_side(variants: &[Variant], records: Vec<RunRecord>, mut notes: Vec<String>) -> Comparison {
     let run = |(variant, result): (&Variant, RunRecord)| {
         let flows = variant.scenario.flows();
         let media: Vec<&str> = flows
@@ -413,13 +413,15 @@ fn side_by_side(variants: &[Variant], records: Vec<RunRecord>, notes: Vec<String
         let feedback = crate::order::map(compared.into_iter().map(feedback));
         Run { controller: variant.label.clone(), live: false, feedback, result }
     };
+    let runs: Vec<Run> = variants.iter().zip(records).map(run).collect();
+    comparison::add_notes_of(&runs, &mut notes);
     let first = variants.first().map(|variant| &variant.scenario);
     Comparison {
         scenario: first.map(|scenario| scenario.name().to_owned()).unwrap_or_default(),
         seed: first.map(|scenario| scenario.seed().to_string()).unwrap_or_default(),
         interrupted: false,
         notes,
-        runs: variants.iter().zip(records).map(run).collect(),
+        runs,
         parity: Vec::new(),
     }
 }

@@ -33,8 +33,9 @@ impl Explorer {
         let asked = self.ask(question)?;
         let (variants, seeds) = (asked.variants(), asked.seeds());
         let of = variants * usize::from(seeds);
+        let cores = available_parallelism().map_or(1, NonZero::get);
         let first: Option<Vec<RunRecord>> =
-            (0..variants).into_par_iter().map(|variant| timed(&asked, variant, 0, ends)).collect();
+            each(cores, variants, |variant| timed(&asked, variant, 0, ends)).into_iter().collect();
         let Some(first) = first else { return Ok(false) };
         let done = AtomicUsize::new(first.len());
         let comparison = asked.side_by_side(first);
@@ -42,10 +43,10 @@ impl Explorer {
         if seeds == 1 {
             return Ok(true);
         }
-        let plan: Vec<(usize, u16)> =
-            (1..seeds).flat_map(|seed| (0..variants).map(move |variant| (variant, seed))).collect();
+        let left = variants * usize::from(seeds - 1);
         let others = Mutex::new(BTreeMap::new());
-        let next = |&(variant, seed): &(usize, u16)| {
+        let next = |place: usize| {
+            let (variant, seed) = (place % variants, 1 + (place / variants) as u16);
             if ends() {
                 return;
             }
@@ -55,14 +56,9 @@ impl Explorer {
             }
         };
         // One core is left to the browser, which draws the first picture meanwhile.
-        let cores = available_parallelism().map_or(1, NonZero::get);
-        match ThreadPoolBuilder::new().num_threads(cores.saturating_sub(1).max(1)).build() {
-            Ok(pool) => pool.install(|| plan.par_iter().for_each(next)),
-            // Without threads of its own it uses those of all.
-            Err(_) => plan.par_iter().for_each(next),
-        }
+        each(cores.saturating_sub(1).max(1), left, next);
         let others = others.into_inner().unwrap_or_else(PoisonError::into_inner);
-        if others.len() < plan.len() {
+        if others.len() < left {
             return Ok(false);
         }
         let mut of_variants = vec![Vec::new(); variants];
@@ -73,6 +69,14 @@ impl Explorer {
         }
         emit(asked.picture(&comparison, &of_variants));
         Ok(true)
+    }
+}
+
+/// Calls `of` with each place, on so many threads; on that of the caller where the system gives none, which only takes longer.
+fn each<T: Send>(threads: usize, places: usize, of: impl Fn(usize) -> T + Sync) -> Vec<T> {
+    match ThreadPoolBuilder::new().num_threads(threads).build() {
+        Ok(pool) => pool.install(|| (0..places).into_par_iter().map(&of).collect()),
+        Err(_) => (0..places).map(of).collect(),
     }
 }
 

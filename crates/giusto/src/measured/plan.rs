@@ -338,6 +338,20 @@ impl ResolvedPlan {
         [by_time, limits.packets, by_size].into_iter().flatten().min()
     }
 
+    /// Why a stream ended that neither failed nor was stopped; `given` were sent, or not taken by the system.
+    pub(super) fn end(&self, given: u64, skipped: u64) -> &'static str {
+        // These do not owe what they were too late for: nothing is skipped.
+        let drifts = [Strategy::SendSleep, Strategy::SendSleepDeficit, Strategy::Dt0, Strategy::Dt1];
+        let is_short = |due: u64| (given as f64) < 0.99 * due as f64;
+        if skipped > 0 {
+            "time over, datagrams skipped"
+        } else if drifts.contains(&self.plan.pacing.strategy) && self.datagrams().is_some_and(is_short) {
+            "time over before all were sent"
+        } else {
+            "all sent"
+        }
+    }
+
     /// In how many IP packets each datagram crosses a link with this MTU; `None` where the sizes vary.
     pub(super) fn fragments(&self, mtu: DataSize) -> Option<u64> {
         let varies =
@@ -561,6 +575,23 @@ mod tests {
                 assert_eq!(sent, expected, "{layer} {size}");
             }
         }
+    }
+
+    #[test]
+    fn a_stream_that_was_too_slow_is_not_all_sent() {
+        let end = |strategy, given, skipped| {
+            let limits = Limits::default().with_duration(TimeDelta::from_seconds(10));
+            let size = DataSize::from_bytes(200);
+            let mut plan = StreamPlan::constant(Some(DataRate::from_bps(1_000_000)), size, limits);
+            plan.pacing.strategy = strategy;
+            plan.resolve(IpVersion::V4).unwrap().end(given, skipped)
+        };
+        // 6250 are due in 10 s.
+        for strategy in [Strategy::SendSleep, Strategy::Dt1, Strategy::Grid] {
+            assert_eq!(end(strategy, 6250, 0), "all sent");
+        }
+        assert_eq!(end(Strategy::Dt1, 6000, 0), "time over before all were sent");
+        assert_eq!(end(Strategy::Grid, 6000, 250), "time over, datagrams skipped");
     }
 
     #[test]

@@ -169,6 +169,7 @@ impl Row {
             What::Event(Event::Queued { .. }) => "queued",
             What::Event(Event::Dequeued { .. }) => "dequeued",
             What::Event(Event::Marked { .. }) => "marked",
+            What::Event(Event::Duplicated { .. }) => "duplicated",
             What::Event(Event::Dropped { .. }) => "dropped",
             What::Event(Event::Delivered { .. }) => "delivered",
             What::Note(Note::Decided { .. }, _) => "decided",

@@ -80,6 +80,23 @@ fn a_small_run_as_csv() {
     insta::with_settings!({ snapshot_path => "../../tests/snapshots" }, { insta::assert_snapshot!(part) });
 }
 
+#[test]
+fn a_copy_of_a_packet_has_a_row_of_its_own() {
+    let (bytes, _) = written("csv", |trace| {
+        let mut simulation = Simulation::new(7);
+        let (a, b) = (simulation.node("a"), simulation.node("b"));
+        let twice = LinkConfig { duplication: 1.0, ..LinkConfig::default() };
+        simulation.add_link("narrow", (a, b), &twice, Box::new(DropTail::new(Limit::Unlimited))).unwrap();
+        let flow = simulation.add_flow(a, b).unwrap();
+        let pattern = Pattern::new(steady(), DataSize::from_bytes(100));
+        simulation.add_agent(Box::new(Source::new(flow, pattern, random::stream(7, "source")).unwrap()));
+        simulation.run_until(Timestamp::from_nanos(100_000), trace);
+    });
+    let text = String::from_utf8(bytes).unwrap();
+    let events = text.lines().skip(1).map(|line| line.split(',').nth(1).unwrap()).collect::<Vec<_>>();
+    assert_eq!(events, ["sent", "queued", "dequeued", "duplicated", "delivered", "delivered"]);
+}
+
 /// Two decisions and two frames of the first flow, and a frame of the second.
 fn notes(observer: &mut impl Observer) {
     use giusto_congestion::Signal;

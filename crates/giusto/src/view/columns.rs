@@ -16,6 +16,7 @@ pub(super) use fields;
 pub(crate) enum Values {
     Text(Vec<Option<String>>),
     Integer(Vec<Option<u64>>),
+    Seed(Vec<Option<u64>>),
     Number(Vec<Option<f64>>),
     Flag(Vec<Option<bool>>),
 }
@@ -39,6 +40,11 @@ impl<'a, R> Columns<'a, R> {
     pub(crate) fn integer<V: Into<Option<u64>>>(&mut self, name: &str, of: impl Fn(&R) -> V) -> &mut Self {
         let values = self.rows.iter().map(|row| of(row).into()).collect();
         self.push(name, Values::Integer(values))
+    }
+
+    pub(crate) fn seed<V: Into<Option<u64>>>(&mut self, name: &str, of: impl Fn(&R) -> V) -> &mut Self {
+        let values = self.rows.iter().map(|row| of(row).into()).collect();
+        self.push(name, Values::Seed(values))
     }
 
     pub(crate) fn number<V: Into<Option<f64>>>(&mut self, name: &str, of: impl Fn(&R) -> V) -> &mut Self {
@@ -111,14 +117,12 @@ impl<'a, R> Columns<'a, R> {
         use arrow_schema::{Field, Schema};
 
         let signed = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
-        let array = |(name, values): &(String, Values)| -> ArrayRef {
+        let array = |(_, values): &(String, Values)| -> ArrayRef {
             match values {
                 Values::Text(values) => {
                     Arc::new(values.iter().map(Option::as_deref).collect::<StringArray>())
                 }
-                Values::Integer(values) if name == "seed" => {
-                    Arc::new(values.iter().copied().collect::<UInt64Array>())
-                }
+                Values::Seed(values) => Arc::new(values.iter().copied().collect::<UInt64Array>()),
                 Values::Integer(values) => {
                     Arc::new(values.iter().map(|value| value.map(signed)).collect::<Int64Array>())
                 }
@@ -140,7 +144,7 @@ impl Values {
     fn text(&self, row: usize) -> Option<String> {
         match self {
             Self::Text(values) => values.get(row)?.clone(),
-            Self::Integer(values) => values.get(row)?.map(|value| value.to_string()),
+            Self::Integer(values) | Self::Seed(values) => values.get(row)?.map(|value| value.to_string()),
             Self::Number(values) => values.get(row)?.map(|value| value.to_string()),
             Self::Flag(values) => values.get(row)?.map(|value| value.to_string()),
         }
@@ -161,7 +165,7 @@ mod tests {
     fn differences_may_be_negative_and_seeds_large() {
         let rows = [(u64::MAX, Some(7)), (1, Some(5)), (0, None)];
         let batch =
-            Columns::of(&rows).integer("seed", |row| row.0).integer("bytes", |row| row.1).batch().unwrap();
+            Columns::of(&rows).seed("random", |row| row.0).integer("seed", |row| row.1).batch().unwrap();
         let seeds = batch.column(0).as_primitive::<UInt64Type>();
         assert_eq!(seeds.values().to_vec(), [u64::MAX, 1, 0]);
         let bytes = batch.column(1).as_primitive::<Int64Type>();

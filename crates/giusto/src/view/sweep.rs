@@ -114,7 +114,7 @@ fn about_run<'a, T>(rows: &'a [Row<'_, T>], paths: &[String], outcome: &Outcome)
     }
     columns
         .text("scenario", |(run, _)| Some(run.result.scenario.clone()))
-        .integer("seed", |(run, _)| run.seed.parse().ok())
+        .seed("seed", |(run, _)| run.seed.parse().ok())
         .flag("passed", |(run, _)| Some(run.result.passed()))
         .flag("judged", |(run, _)| Some(outcome.judges(run)));
     columns

@@ -127,6 +127,18 @@ fn controllers_and_scenarios_stand_side_by_side() {
 }
 
 #[test]
+fn notes_of_the_runs_are_shown() {
+    let text = CALL.replace("max = 1.0", "max = 1.0, to = \"9 s\"");
+    let explorer = Explorer::new(Some(Document::parse(&text, "call.toml").unwrap()));
+    let note = "not judged, as the run ends at 8 s: link wire: utilisation until 9 s";
+    for (more, times) in [("", 1), (r#", "controllers": ["fixed", "bbr"]"#, 1)] {
+        let asked = format!(r#"{{"sides": [{{"settings": [["duration", "8 s"]]}}]{more}}}"#);
+        let sections = answer(&explorer, &asked).unwrap().remove(0)["report"]["sections"].to_string();
+        assert_eq!(sections.matches(note).count(), times, "{more}: {sections}");
+    }
+}
+
+#[test]
 fn what_cannot_be_answered_names_the_fix() {
     assert_eq!(problem(r#"{"sides": []}"#), "sides: 0: ask about one scenario or two");
     assert_eq!(problem(r#"{"sides": [{}], "seeds": 51}"#), "seeds: 51: at most 50; `giusto sweep` runs more");

@@ -118,8 +118,7 @@ impl Transmission {
             let why = match stream.sent.end {
                 FlowEnd::Stopped if self.interrupted => "interrupted",
                 FlowEnd::Stopped => "another stream failed",
-                _ if slips.skipped_packets > 0 => "time over, datagrams skipped",
-                _ => "all sent",
+                _ => plan.end(*packets + stream.sent.unsent_packets, slips.skipped_packets),
             };
             why.to_owned()
         }));

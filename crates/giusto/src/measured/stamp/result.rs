@@ -73,7 +73,7 @@ impl StampResult {
                 flow.and_then(|flow| flow.schedule_error.quantiles()).as_ref(),
             ),
             sender_cpu_ratio: observed.sender_cpu_ratio,
-            ended: ended(flow, observed),
+            ended: ended(plan, flow, observed),
             doubts: Vec::new(),
         };
         let unusable = if answers.clocks_contradict() {
@@ -147,11 +147,14 @@ fn path(way: Option<OneWay>) -> StampPath {
     })
 }
 
-fn ended(flow: Option<&FlowOutcome>, observed: &Observed<'_>) -> String {
-    match (&observed.failure, flow.map(|flow| &flow.end)) {
+fn ended(plan: &StampPlan, flow: Option<&FlowOutcome>, observed: &Observed<'_>) -> String {
+    match (&observed.failure, flow.map(|flow| (&flow.end, flow))) {
         (Some(failure), _) => failure.clone(),
-        (None, Some(FlowEnd::Failed(error))) => error.to_string(),
-        (None, Some(FlowEnd::Done)) => "all sent".to_owned(),
+        (None, Some((FlowEnd::Failed(error), _))) => error.to_string(),
+        (None, Some((FlowEnd::Done, flow))) => {
+            let given = flow.packets + flow.unsent_packets;
+            plan.stream().end(given, flow.late_cycles.skipped_packets).to_owned()
+        }
         _ if observed.interrupted => "interrupted".to_owned(),
         _ => "no answer".to_owned(),
     }

@@ -211,6 +211,15 @@ pub fn notes(contenders: &[Contender]) -> Vec<String> {
     notes
 }
 
+/// Adds the notes of `runs` to those of their contenders, each once.
+pub fn add_notes_of(runs: &[Run], notes: &mut Vec<String>) {
+    for note in runs.iter().flat_map(|run| &run.result.notes).map(|note| format!("{note}.")) {
+        if !notes.contains(&note) {
+            notes.push(note);
+        }
+    }
+}
+
 /// One of the compared runs.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Run {

@@ -42,6 +42,7 @@ pub fn benchmark(summary: &Summary, command: impl Into<String>) -> Report {
         &ranked,
         |own| two(own.utility),
         |own, all| match own.utility {
+            _ if highest(all) < NOTHING => Tone::Plain,
             utility if utility >= highest(all) => Tone::Good,
             utility if utility < highest(all) * 2.0 / 3.0 => Tone::Bad,
             _ => Tone::Plain,
@@ -89,6 +90,9 @@ pub fn benchmark(summary: &Summary, command: impl Into<String>) -> Report {
     report
 }
 
+/// Lower utilities are shown as 0.00: nobody wins with one.
+const NOTHING: f64 = 0.005;
+
 fn highest(all: &[&FamilySummary]) -> f64 {
     all.iter().map(|own| own.utility).fold(0.0, f64::max)
 }
@@ -111,11 +115,16 @@ fn headline(summary: &Summary, ranked: &[&ControllerSummary]) -> String {
         .map(|family| row_of(ranked, family))
         .filter(|row| !row.is_empty())
         .collect();
-    let wins = rows.iter().filter(|row| row.first().is_some_and(|own| own.utility >= highest(row))).count();
+    let is_won =
+        |row: &&Vec<&FamilySummary>| row.first().is_some_and(|own| own.utility >= highest(row).max(NOTHING));
+    let wins = rows.iter().filter(is_won).count();
     let early = match summary.missing_runs {
         0 => String::new(),
         missing => format!("{missing} runs are missing; their scenarios are left out. "),
     };
+    if best.all.utility_mean < NOTHING {
+        return format!("{early}No controller has a mean utility above 0.00.");
+    }
     let lead = ranked.get(1).and_then(|next| Some((next, difference(summary, &best.name, &next.name)?.1)));
     let lead = lead.map_or_else(String::new, |(next, [low, high])| {
         let name = &next.name;
@@ -192,13 +201,15 @@ fn winners(ranked: &[&ControllerSummary]) -> Table {
         let mut own: Vec<&&ControllerSummary> = ranked.iter().filter(of).collect();
         let utility = |own: &ControllerSummary| own.families.get(&family).map_or(0.0, |own| own.utility);
         crate::order::sort_by(&mut own, |a, b| utility(b).total_cmp(&utility(a)));
-        let cell = |own: &&&ControllerSummary| Cell::from(format!("{} {:.2}", own.name, utility(own)));
+        let cell = |own: &&&ControllerSummary| {
+            let is_good = utility(own) >= NOTHING;
+            Cell::from(if is_good { format!("{} {:.2}", own.name, utility(own)) } else { "–".to_owned() })
+        };
         let cells: Vec<Cell> = own.iter().take(2).map(cell).collect();
         (!cells.is_empty()).then(|| std::iter::once(Cell::from(family.clone())).chain(cells))
     };
     let columns = ["family", "best", "next"].map(Column::words).into_iter().take(1 + ranked.len());
-    let caption =
-        "The controllers with the highest median utility in each family of scenarios, with that utility.";
+    let caption = "The controllers with the highest median utility in each family of scenarios, with that utility; none where it is 0.00.";
     Table::new("Who wins where", caption, columns, family_names(ranked).into_iter().filter_map(row))
 }
 
@@ -235,13 +246,13 @@ fn pairs(summary: &Summary, ranked: &[&ControllerSummary]) -> Table {
                 } else {
                     Tone::Plain
                 };
-                Cell::toned(format!("{mean:+.2} ± {:.2}", (high - low) / 2.0), tone)
+                Cell::toned(format!("{mean:+.2} ({low:+.2} to {high:+.2})"), tone)
             }
             None => Cell::from("–"),
         };
         std::iter::once(Cell::from(own.name.clone())).chain(ranked.iter().map(cell)).collect::<Vec<_>>()
     };
-    let caption = "Mean difference of the utility on the same scenarios, row less column, and half of its 95 % interval (bootstrap; of \
+    let caption = "Mean difference of the utility on the same scenarios, row less column, and its 95 % interval (bootstrap; of \
                    fewer than 20, Student's t). Marked: the interval does not contain 0.";
     Table::new("Pairs", caption, columns("", ranked), ranked.iter().map(row)).folded()
 }

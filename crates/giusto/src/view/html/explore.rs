@@ -141,6 +141,9 @@ pub fn explored(comparison: &Comparison, others: &[Vec<RunRecord>]) -> Explored 
     }
     report.sections.extend(charts);
     report.sections.extend(expectations(comparison, others).map(Section::from));
+    if let [run] = comparison.runs.as_slice() {
+        report.sections.extend(simulation::notes(&run.result).map(Section::from));
+    }
     report.sections.extend(topologies(comparison));
     if seeds > 1 {
         report.push(over_seeds(comparison, others));

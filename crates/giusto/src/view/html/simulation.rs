@@ -58,9 +58,7 @@ pub fn simulation(record: &RunRecord, command: impl Into<String>) -> Report {
     if !record.description.is_empty() {
         report.push(Prose::new("Scenario", vec![Block::Paragraph(record.description.clone())]));
     }
-    if !record.notes.is_empty() {
-        report.push(Prose::new("Notes", record.notes.iter().cloned().map(Block::Paragraph).collect()));
-    }
+    report.sections.extend(notes(record).map(Section::from));
     if !record.checks.is_empty() {
         report.push(checks_table(&record.checks));
     }
@@ -79,6 +77,12 @@ pub fn simulation(record: &RunRecord, command: impl Into<String>) -> Report {
 pub(super) fn doubts_first(doubts: &[String], found: &str) -> String {
     let doubts = doubts.iter().map(|doubt| format!("The figures cannot be trusted: {doubt}. "));
     doubts.collect::<String>() + found
+}
+
+/// What the figures of the run do not explain, if there is something.
+pub(super) fn notes(record: &RunRecord) -> Option<Prose> {
+    let notes = record.notes.iter().cloned().map(Block::Paragraph);
+    (notes.len() > 0).then(|| Prose::new("Notes", notes.collect()))
 }
 
 /// The charts, also those without values.
