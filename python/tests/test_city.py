@@ -55,7 +55,7 @@ import os, resource, giusto
 threads = len(os.listdir("/proc/self/task")) + 1
 resource.setrlimit(resource.RLIMIT_NPROC, (threads, threads))
 os.setuid(54321)
-print(giusto.city({str(CITY)!r}, 3, set={SMALL!r}).seed)
+print(giusto.city({CITY.read_text()!r}, 3, set={SMALL!r}).seed)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=600)
     assert (done.stdout, done.returncode) == ("3\n", 0), done.stderr

@@ -161,18 +161,18 @@ class VectorEnvironment(gymnasium.vector.VectorEnv[Array, Array, NDArray[Any]]):
         if seed is None:
             seed = [None] * self.num_envs
         if isinstance(seed, (int, numpy.integer)):
-            first = operator.index(seed)
-            seed = range(first, first + self.num_envs)
+            seed = range(operator.index(seed), operator.index(seed) + self.num_envs)
         # Gymnasium takes no integer of NumPy.
         seeds = [None if own is None else operator.index(own) for own in seed]
         if len(seeds) != self.num_envs:
             raise ValueError(f"expected a seed for each of the {self.num_envs} environments, found {len(seeds)}")
         drawn = [None if own is None else int(seeding.np_random(own)[0].integers(2**63)) for own in seeds]
         # As in Gymnasium, the first seed is also that of the vector's own generator.
-        first = next((own for own in seeds if own is not None), None)
-        super().reset(seed=first)
+        super().reset(seed=next((own for own in seeds if own is not None), None))
+        # Not that generator itself: its first number is that of the environment with the same seed.
+        others = seeding.np_random(int(self.np_random.integers(2**63)))[0]
         return [
-            int(self.np_random.integers(2**63)) if own is None and not known else own
+            int(others.integers(2**63)) if own is None and not known else own
             for own, known in zip(drawn, self._is_seeded)
         ]
 
