@@ -1,12 +1,12 @@
 //! Law: take a fair share beside flows that fill the queue.
 //!
-//! A shadow of CUBIC (RFC 9438): the window that CUBIC would have with our losses, as a rate over the round-trip time, but at most a little
-//! less than half of what trains show as the capacity for all. It ends when sending more delivers no more (the queue is ours), and, with a
+//! A shadow of CUBIC (RFC 9438): the window that CUBIC would have with our losses, as a rate over the round-trip time, but at most
+//! half of what frames show as the capacity for all. It ends when sending more delivers no more (the queue is ours), and, with a
 //! memory of the rival's own backing off, when the queue stays empty.
 
 use giusto_units::{DataSize, TimeDelta, Timestamp, math};
 
-use super::{path::Path, sharing::WholeCapacity};
+use super::{frames::Passage, path::Path, sharing::Share};
 
 /// RFC 9438 §4.1: `C`, in segments per cubic second, and `β_cubic`. `α_cubic` of its Reno-friendly region (§4.3).
 const C: f64 = 0.4;
@@ -19,8 +19,11 @@ const BETA_OF_LOSS: f64 = 8.0;
 const MIN_BETA: f64 = 0.3;
 /// A segment, in bits: a full packet of media.
 const SEGMENT: f64 = 1250.0 * 8.0;
-/// At most this part of half of the bottleneck: above its share, a steady rate meets the end of the queue again and again, and loses frames.
-const HELD: f64 = 0.9;
+/// At most this part of the bottleneck: above its share, a steady rate meets the end of the queue again and again, and loses frames.
+const HELD: f64 = 0.5;
+/// Time constant of what frames show of the bottleneck, and how much of it is enough; in seconds in which frames let others pass.
+const FORGOTTEN: f64 = 4.0;
+const ENOUGH: f64 = 0.5;
 /// Pacing over the rate: trains must be faster than what we have of a busy bottleneck.
 pub(super) const PACING: f64 = 2.0;
 /// Most growth over the window in one step of the shadow.
@@ -47,8 +50,7 @@ giusto_units::defaults! {
         gap: TimeDelta = TimeDelta::ZERO,
         /// Time after which the test comes, besides ten round trips.
         interval: TimeDelta = interval,
-        /// Capacity of the bottleneck for all.
-        whole: WholeCapacity = WholeCapacity::default(),
+        share: Share = Share::default(),
     }
     /// Begins with this window, in bits.
     pub(super) fn new(path: &Path, window: f64, interval: TimeDelta);
@@ -93,6 +95,11 @@ impl Compete {
         self.interval
     }
 
+    /// Handles a frame that passed the busy bottleneck.
+    pub(super) fn on_frame(&mut self, frame: &Passage) {
+        self.share.on_frame(frame, FORGOTTEN);
+    }
+
     /// The rate after this step, in bit/s, and what follows. `usual_loss`: the share that is lost whatever we do. `max`: the highest rate.
     pub(super) fn step(&mut self, path: &Path, rate: f64, usual_loss: f64, max: f64) -> (f64, Competed) {
         let rtt = path.rtt.as_seconds().max(0.005);
@@ -118,8 +125,7 @@ impl Compete {
         if rate < 1.7 * path.delivered_long + 60_000.0 {
             self.window = self.window.max(next);
         }
-        self.whole.on_queue(path);
-        let most = self.whole.get().map_or(max, |whole| max.min(HELD * whole / 2.0));
+        let most = self.share.capacity(ENOUGH).map_or(max, |capacity| max.min(HELD * capacity));
         self.window = self.window.clamp(2.0 * SEGMENT, (most * rtt).max(2.0 * SEGMENT));
         (self.window / rtt, self.judge(path))
     }
@@ -154,10 +160,7 @@ pub(super) const fn segment() -> DataSize {
 
 #[cfg(test)]
 mod tests {
-    use giusto_units::DataRate;
-
     use super::*;
-    use crate::tempo::frames::TrainRate;
     use crate::testing::{ms, near, within};
 
     const SECOND: TimeDelta = TimeDelta::from_seconds(1);
@@ -197,21 +200,22 @@ mod tests {
     }
 
     #[test]
-    fn it_holds_less_than_half_of_a_bottleneck_that_trains_show() {
-        // A train of 2 Mbit/s beside 3 Mbit/s on a link of 4: we have 1, the link is shared by two.
-        let train = TrainRate { sent: DataRate::from_bps(2_000_000), arrived: DataRate::from_bps(1_600_000) };
-        let held = |train| {
-            let mut path = Path { queue: Some(SECOND / 10), train, ..Path::example() };
+    fn it_holds_half_of_a_bottleneck_that_frames_show() {
+        // 1 Mbit/s of a link of 4, which leaves at 2: frames of 20 000 bits take 10 ms to leave and 12.5 to arrive.
+        let frame = Passage { period: 0.02, ..Passage::example(0.01, 0.0125, 20_000.0) };
+        let held = |frames| {
+            let mut path = Path { queue: Some(SECOND / 10), ..Path::example() };
             let mut compete = Compete::new(&path, 40.0 * SEGMENT, SECOND * 100);
             path.delivered_long = 1e6;
+            (0..frames).for_each(|_| compete.on_frame(&frame));
             (0..60).fold(0.0, |_, _| {
                 path.now += path.step;
                 compete.step(&path, 1e6, 0.0, 1e9).0
             })
         };
-        // Without trains, 40 segments in 50 ms and the growth of CUBIC.
-        near(held(Some(train)), 1.8e6, 1e3);
-        within(held(None), 8e6..);
+        near(held(54), 2e6, 1e3);
+        // Before, 40 segments in 50 ms and the growth of CUBIC.
+        within(held(53), 8e6..);
     }
 
     #[test]

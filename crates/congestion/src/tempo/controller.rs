@@ -174,6 +174,7 @@ impl Tempo {
     fn take(&mut self, now: Timestamp, packets: &[PacketReport]) -> bool {
         let pacing = self.pacing();
         let is_calm = matches!(self.phase, Phase::Grow) && !self.path.is_congested();
+        let busy = self.delay.base().unwrap_or_default() + self.path.high;
         self.arrived = 0.0;
         let (mut is_lost, mut newest, mut least) = (false, None, TimeDelta::MAX);
         let arrived = packets.iter().filter(|report| report.arrival.is_some());
@@ -197,7 +198,17 @@ impl Tempo {
             if sequence >= self.newest {
                 self.newest = sequence;
                 newest = Some(sent);
-                self.frames.push(now, Arrived { sent, arrival, delay, size }, pacing, is_calm);
+                let packet = Arrived { sequence, sent, arrival, delay, size };
+                if let Some(frame) = self.frames.push(now, packet, pacing, is_calm)
+                    && frame.least_delay > busy
+                {
+                    match &mut self.phase {
+                        // What left while we yielded says nothing: it was hardly faster than the media.
+                        Phase::Drain(drain) if frame.left >= drain.began() => {}
+                        Phase::Grow | Phase::Drain(_) => self.sharing.on_frame(&frame),
+                        Phase::Compete(compete) => compete.on_frame(&frame),
+                    }
+                }
             }
         }
         if least < TimeDelta::MAX {
@@ -363,7 +374,8 @@ impl Tempo {
                 self.others = drain.others();
                 self.cause = delay_cause(path, Signal::UnderUse);
                 if self.tested.is_none() && !rival {
-                    self.rate = self.rate.min(drain.capacity());
+                    let has_all = self.sharing.has_all();
+                    self.rate = if has_all { self.rate.min(drain.capacity()) } else { drain.beside() };
                     self.rate *= 1.0 - self.distance.share();
                     self.grow.on_capacity(drain.capacity());
                 }

@@ -15,6 +15,9 @@ const HORIZON: TimeDelta = TimeDelta::from_millis(150);
 const LEAST: f64 = 0.15;
 /// Share of the capacity with which growth begins again. Together with [`grow`](super::grow) it sets the period of the sawtooth.
 pub(super) const AFTER: f64 = 0.97;
+/// The same share of the rate before beside others, and the most of what arrived.
+const BESIDE: f64 = 0.9;
+const BESIDE_MOST: f64 = 1.2;
 /// The window of the delivery rate, before which it contains what arrived earlier, and the growth of the queue in it that counts.
 const SETTLING: TimeDelta = TimeDelta::from_millis(200);
 const RISE: TimeDelta = TimeDelta::from_millis(3);
@@ -57,6 +60,7 @@ giusto_units::defaults! {
     pub(super) struct Drain {
         /// The rate before, in bit/s.
         before: f64 = rate,
+        began: Timestamp = path.now,
         since: Timestamp = path.now,
         /// What arrived while the queue grew, in bit/s.
         capacity: f64 = path.delivered,
@@ -157,9 +161,19 @@ impl Drain {
         self.others
     }
 
+    /// Time of its begin.
+    pub(super) fn began(&self) -> Timestamp {
+        self.began
+    }
+
     /// The rate before.
     pub(super) fn before(&self) -> f64 {
         self.before
+    }
+
+    /// The rate with which we go on beside others of our kind: all of them give up the same share, whatever arrived of each just now.
+    pub(super) fn beside(&self) -> f64 {
+        (BESIDE * self.before).min(BESIDE_MOST * self.capacity)
     }
 
     /// The rate after this step in bit/s, and what follows. `expects_rival`: others were there lately.
@@ -282,6 +296,15 @@ mod tests {
         // A queue that grows shows a path that has become slower.
         drain.step(&Path { delivered: 0.5e6, ..at(path, 1600, 60) }, false);
         near(drain.step(&Path { delivered: 0.5e6, ..at(path, 1650, 3) }, false).0, 0.485e6, 1.0);
+    }
+
+    #[test]
+    fn beside_others_the_rate_before_counts_more_than_what_just_arrived() {
+        let begin = |rate: f64| Drain::new(&at(Path::example(), 1000, 30), rate, Others::default()).beside();
+        // 1 Mbit/s arrived: of a rate that was far above that, 1.2 of it is left.
+        for (rate, expected) in [(0.8e6, 0.72e6), (1.3e6, 1.17e6), (2e6, 1.2e6)] {
+            near(begin(rate), expected, 1.0);
+        }
     }
 
     /// The first outcome other than `NotYet`, and its time, for a queue of `queue(ms)` at that time.

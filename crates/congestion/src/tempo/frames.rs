@@ -72,19 +72,55 @@ struct Frame {
     size: DataSize,
     last_size: DataSize,
     packets: u32,
+    /// Number of the last packet, and whether all between it and the first have arrived, in their order.
+    last: u64,
+    is_whole: bool,
     min_delay: TimeDelta,
     /// Time of the feedback that ended it.
     ended: Timestamp,
 }
 
+/// A frame, from its first packet that arrived on without a gap to the first of the frame after it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Passage {
+    /// How long its packets took to leave and to arrive, and from its first packet to that of the next frame at the receiver; in seconds.
+    pub(super) sent: f64,
+    pub(super) arrived: f64,
+    pub(super) period: f64,
+    /// Its bits.
+    pub(super) size: f64,
+    /// When its last packet left.
+    pub(super) left: Timestamp,
+    /// The least delay of its packets and the first of the next frame: what all of them have waited.
+    pub(super) least_delay: TimeDelta,
+}
+
 /// A packet that arrived.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Arrived {
+    pub(super) sequence: u64,
     pub(super) sent: Timestamp,
     pub(super) arrival: PeerTimestamp,
     /// One-way delay, up to a constant.
     pub(super) delay: TimeDelta,
     pub(super) size: DataSize,
+}
+
+impl Frame {
+    /// Its passage, if this packet left right after it.
+    fn before(&self, next: &Arrived) -> Option<Passage> {
+        let is_next = self.is_whole && self.packets >= MIN_TRAIN && next.sequence == self.last.wrapping_add(1);
+        // A packet takes as long as the gap after it: there is one more than there are gaps.
+        let all = f64::from(self.packets) / f64::from(self.packets - 1);
+        is_next.then(|| Passage {
+            sent: all * self.last_sent.saturating_since(self.first_sent).as_seconds(),
+            arrived: all * (self.last_arrival - self.first_arrival).as_seconds(),
+            period: (next.arrival - self.first_arrival).as_seconds(),
+            size: all * self.size.as_bits() as f64,
+            left: self.last_sent,
+            least_delay: self.min_delay.min(next.delay),
+        })
+    }
 }
 
 /// The frames that arrived lately.
@@ -97,10 +133,17 @@ pub(super) struct Frames {
 }
 
 impl Frames {
-    /// Handles a packet, in the order of departure. `pacing`: the rate at which packets leave, in bit/s. `is_calm`: no congestion makes the
-    /// delay vary.
-    pub(super) fn push(&mut self, now: Timestamp, packet: Arrived, pacing: f64, is_calm: bool) {
-        let Arrived { sent, arrival, delay, size } = packet;
+    /// Handles a packet, in the order of departure, and returns the frame before it where this is the first of a frame that left right after
+    /// that. `pacing`: the rate at which packets leave, in bit/s. `is_calm`: no congestion makes the delay vary.
+    pub(super) fn push(
+        &mut self,
+        now: Timestamp,
+        packet: Arrived,
+        pacing: f64,
+        is_calm: bool,
+    ) -> Option<Passage> {
+        let Arrived { sequence, sent, arrival, delay, size } = packet;
+        let mut passage = None;
         if let Some(frame) = &mut self.current {
             let gap = sent.saturating_since(frame.last_sent);
             // Both sides in bits, which saves a division for each packet. What arrives for longer than the window is parted: its first
@@ -118,9 +161,12 @@ impl Frames {
                 frame.last_size = size;
                 frame.packets = frame.packets.saturating_add(1);
                 frame.min_delay = frame.min_delay.min(delay);
-                return;
+                frame.is_whole &= sequence == frame.last.wrapping_add(1);
+                frame.last = sequence;
+                return None;
             }
             let frame = Frame { ended: now, ..*frame };
+            passage = frame.before(&packet);
             self.end(frame, is_calm);
         }
         self.current = Some(Frame {
@@ -131,9 +177,12 @@ impl Frames {
             size: DataSize::ZERO,
             last_size: size,
             packets: 1,
+            last: sequence,
+            is_whole: true,
             min_delay: delay,
             ended: now,
         });
+        passage
     }
 
     /// Handles a frame that has ended.
@@ -195,14 +244,23 @@ impl Frames {
 }
 
 #[cfg(test)]
+impl Passage {
+    /// A frame of `size` bits that took so many seconds to leave and to arrive, after which the next one arrived.
+    pub(super) fn example(sent: f64, arrived: f64, size: f64) -> Self {
+        Self { sent, arrived, period: arrived, size, left: Timestamp::ZERO, least_delay: TimeDelta::ZERO }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::within;
 
+    /// Its number is the time at which it left, so that it has a gap before it.
     fn packet(sent_us: u64, delay_us: u64) -> Arrived {
         let arrival = PeerTimestamp::from_nanos((sent_us + delay_us) * 1000);
         let (sent, delay) = (Timestamp::from_nanos(sent_us * 1000), TimeDelta::from_micros(delay_us as i64));
-        Arrived { sent, arrival, delay, size: DataSize::from_bytes(1250) }
+        Arrived { sequence: sent_us, sent, arrival, delay, size: DataSize::from_bytes(1250) }
     }
 
     /// Frames each 33 ms, whose packets leave 2 ms apart at 5 Mbit/s with these delays in ms.
@@ -316,6 +374,38 @@ mod tests {
         }
         let sent = frames.train_rate(now).unwrap().sent.as_bps();
         assert!((2_850_000..=2_860_000).contains(&sent), "{sent}");
+    }
+
+    /// The passages of two frames of four packets and the first packet of a third. Each leaves 2 ms apart, and arrives 3 ms apart from 50 ms
+    /// on. These packets are lost.
+    fn passages(lost: &[u64]) -> Vec<Passage> {
+        let mut frames = Frames::default();
+        let push = |number: u64| {
+            let (frame, place) = (number / 4, number % 4);
+            let packet = packet(frame * 33_000 + place * 2000, 50_000 + place * 1000);
+            frames.push(packet.sent, Arrived { sequence: number, ..packet }, 2e6, true)
+        };
+        (0..9).filter(|number| !lost.contains(number)).filter_map(push).collect()
+    }
+
+    #[test]
+    fn a_frame_passes_from_its_first_packet_to_the_next_frame() {
+        let first = passages(&[])[0];
+        let expected = [0.008, 0.012, 0.033, 40_000.0];
+        for (own, expected) in [first.sent, first.arrived, first.period, first.size].into_iter().zip(expected)
+        {
+            crate::testing::near(own, expected, 1e-9);
+        }
+        assert_eq!(first.left, Timestamp::from_nanos(6_000_000));
+        assert_eq!(first.least_delay, TimeDelta::from_millis(50));
+        assert_eq!(passages(&[]).len(), 2);
+        // A frame with a gap in or after it says nothing, nor does a single packet.
+        for lost in 5..9 {
+            assert_eq!(passages(&[lost]), [first], "{lost}");
+        }
+        assert_eq!(passages(&[0, 1, 2]).len(), 1);
+        // After a gap, the rest of a frame counts.
+        crate::testing::near(passages(&[4])[0].sent, 0.006, 1e-9);
     }
 
     #[test]

@@ -7,7 +7,12 @@
 
 use giusto_units::{DataRate, TimeDelta, Timestamp, math};
 
-use super::{bps, frames::TrainRate, loss::PACING, path::Path};
+use super::{
+    bps,
+    frames::{Passage, TrainRate},
+    loss::PACING,
+    path::Path,
+};
 
 /// Weight of a time of congestion in the ratio.
 const WEIGHT: f64 = 0.5;
@@ -15,6 +20,8 @@ const WEIGHT: f64 = 0.5;
 const TRAIN: f64 = 1.3;
 /// With a lower ratio others are there: the timestamps of trains are good for 4 %, the delivery rate for some more.
 const ALONE: f64 = 0.93;
+/// A larger share by frames counts as all.
+const ALL: f64 = 0.9;
 /// Growth of a flow that has half of the capacity, per second: over a cycle of a second it is near the 3 % that draining takes.
 const CATCH_UP: f64 = 0.05;
 /// Smaller shares count as this one: there the ratio differs by no more than its error.
@@ -23,38 +30,39 @@ const LEAST_SHARE: f64 = 0.25;
 /// Shorter congestion says nothing: jitter and short fades look like it.
 const LASTING: TimeDelta = TimeDelta::from_millis(200);
 
-/// Time constant of the whole capacity, in seconds of trains, and how many of them it takes.
-const WHOLE: f64 = 4.0;
-const ENOUGH: f64 = 1.0;
+/// Time constant of the share, in seconds in which frames let others pass, and for how many of them it was 1 at first.
+const FORGOTTEN: f64 = 1.0;
+const FIRST: f64 = 0.05;
 
-/// The capacity of the bottleneck for all, while others keep it busy: they send what we leave, *X* = *C* - *D*, so that *A* = *C* *S* /
-/// (*S* + *C* - *D*) and *C* = *A* (*S* - *D*) / (*S* - *A*). Numerator and denominator are smoothed by themselves, since *S* - *A* is small.
+/// Our share of a busy bottleneck by how long frames take. A frame of *Z* bits leaves in *s* = *Z* / *S*, arrives in *a* = *Z* / *A*, and the
+/// next one arrives *p* = *Z* / *D* after it. With *X* = *C* - *D*, *a* - *s* = *Z* (*S* - *D*) / (*C* *S*) and *p* - *s* = *Z* (*S* - *D*) /
+/// (*D* *S*): the first over the second is *D* / *C*. What others send in one frame's time varies, so sums are taken.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct WholeCapacity {
-    /// Smoothed *A* (*S* - *D*) and *S* - *A*, each times the time of trains that counts.
-    numerator: f64,
-    denominator: f64,
-    time: f64,
+pub(super) struct Share {
+    /// Sums of *a* - *s* and of *p* - *s*, in seconds, and of *D* (*p* - *s*), in bits.
+    longer: f64,
+    left: f64,
+    passed: f64,
 }
 
-impl WholeCapacity {
-    /// Handles a feedback while a queue stands.
-    pub(super) fn on_queue(&mut self, path: &Path) {
-        let Some(train) = path.train else { return };
-        let (sent, arrived, delivered) = (bps(train.sent), bps(train.arrived), path.delivered_long);
-        if sent <= TRAIN * delivered {
-            return;
-        }
-        let step = path.step.as_seconds();
-        let kept = math::exp(-step / WHOLE);
-        self.numerator = kept * self.numerator + step * arrived * (sent - delivered);
-        self.denominator = kept * self.denominator + step * (sent - arrived).max(0.0);
-        self.time = kept * self.time + step;
+impl Share {
+    /// Handles a frame that passed a busy bottleneck. `forgotten`: time constant of the sums, in seconds of *p* - *s*.
+    pub(super) fn on_frame(&mut self, frame: &Passage, forgotten: f64) {
+        let left = frame.period - frame.sent;
+        let kept = math::exp(-left.max(0.0) / forgotten);
+        self.longer = kept * self.longer + frame.arrived - frame.sent;
+        self.left = kept * self.left + left;
+        self.passed = kept * self.passed + frame.size / frame.period.max(1e-3) * left;
     }
 
-    /// In bit/s; `None` as long as trains say too little.
-    pub(super) fn get(&self) -> Option<f64> {
-        (self.time > ENOUGH).then(|| self.numerator / self.denominator.max(1.0))
+    /// *D* / *C*, if it was 1 for the time `first` before, in seconds.
+    fn get(self, first: f64) -> f64 {
+        (self.longer + first) / (self.left + first).max(first)
+    }
+
+    /// *C*, in bit/s; `None` as long as frames left no more than the time `enough`, in seconds.
+    pub(super) fn capacity(self, enough: f64) -> Option<f64> {
+        (self.left > enough).then(|| self.passed / self.longer.max(1e-3 * self.left))
     }
 }
 
@@ -65,15 +73,31 @@ pub(super) struct Sharing {
     ratio: f64,
     /// Begin of congestion, and *D* / *A* then, until it counts.
     begun: Option<(Timestamp, f64)>,
+    share: Share,
 }
 
 impl Default for Sharing {
     fn default() -> Self {
-        Self { ratio: 1.0, begun: None }
+        Self { ratio: 1.0, begun: None, share: Share::default() }
     }
 }
 
 impl Sharing {
+    /// Handles a frame that passed a busy bottleneck before we yielded.
+    pub(super) fn on_frame(&mut self, frame: &Passage) {
+        self.share.on_frame(frame, FORGOTTEN);
+    }
+
+    /// Our share of the bottleneck, by frames.
+    fn share(self) -> f64 {
+        self.share.get(FIRST)
+    }
+
+    /// Whether frames show that nearly all of the bottleneck is ours.
+    pub(super) fn has_all(self) -> bool {
+        self.share() > ALL
+    }
+
     /// Handles the begin of congestion at `rate`, in bit/s.
     pub(super) fn on_congestion(&mut self, path: &Path, rate: f64) {
         let train = path.train.filter(|train| bps(train.sent) > TRAIN * rate);
@@ -91,7 +115,7 @@ impl Sharing {
 
     /// Whether nobody else seems to use the bottleneck, so that what a train finds is ours.
     pub(super) fn is_alone(self) -> bool {
-        self.ratio > ALONE
+        self.ratio > ALONE && self.has_all()
     }
 
     /// Whether a train of a media `rate`, in bit/s, arrives as fast as it left although a queue begins to stand. With *S* = 2.5 *D*, *A* is
@@ -116,7 +140,7 @@ impl Sharing {
     /// With *S* = 2.5 *D* and *X* = *C* - *D*, *D* / *A* is 0.4 + 0.6 *D* / *C*. Growth in inverse proportion to *D* / *C* adds the same to all.
     pub(super) fn growth(self) -> f64 {
         let share = (self.ratio - 1.0 / PACING) / (1.0 - 1.0 / PACING);
-        CATCH_UP * (1.0 / share.clamp(LEAST_SHARE, 1.0) - 1.0)
+        CATCH_UP * (1.0 / share.min(self.share()).clamp(LEAST_SHARE, 1.0) - 1.0)
     }
 }
 
@@ -189,22 +213,38 @@ mod tests {
         steady.on_queue(&path);
         assert!(steady.is_alone() && steady.growth() < 1e-6);
     }
+
     #[test]
-    fn trains_on_a_busy_bottleneck_show_the_capacity_for_all() {
-        // 10 Mbit/s, of which we have 2, 5 or 9 and send trains at twice that.
-        let whole = |own: f64, sent: f64, steps: u32| {
-            let train = Some(train(sent, 1e7 * sent / (sent + 1e7 - own)));
-            let path = Path { train, delivered_long: own, ..Path::example() };
-            let mut whole = WholeCapacity::default();
-            (0..steps).for_each(|_| whole.on_queue(&path));
-            whole.get()
-        };
+    fn frames_on_a_busy_bottleneck_show_our_share_and_the_capacity() {
+        // 10 Mbit/s, of which we have 2, 5 or 9, in frames that leave at twice that and are large and small in turn.
         for own in [2e6, 5e6, 9e6] {
-            near(whole(own, 2.0 * own, 40).unwrap() / 1e7, 1.0, 1e-3);
+            let mut sharing = Sharing::default();
+            for number in 0..300 {
+                let size = if number % 2 == 0 { 1e4 } else { 7e4 };
+                let (sent, own) = (size / (2.0 * own), own);
+                let arrived = sent * (2.0 * own + 1e7 - own) / 1e7;
+                sharing.on_frame(&Passage { period: size / own, ..Passage::example(sent, arrived, size) });
+            }
+            let share = sharing.share();
+            near(share, (own / 1e7 * sharing.share.left + FIRST) / (sharing.share.left + FIRST), 1e-6);
+            near(sharing.share.capacity(0.1).unwrap() / 1e7, 1.0, 1e-6);
+            assert_eq!(sharing.has_all(), own > 8e6);
+            assert_eq!(sharing.share.capacity(1.1), None);
         }
-        // Too short a time, and packets that leave as evenly as the media.
-        assert_eq!(whole(5e6, 1e7, 15), None);
-        assert_eq!(whole(5e6, 6e6, 40), None);
+    }
+
+    #[test]
+    fn one_frame_shows_no_other() {
+        // 30 ms in which nobody else sent: jitter, perhaps. Before any frame, all is ours.
+        let mut sharing = Sharing::default();
+        assert!(sharing.has_all());
+        sharing.on_frame(&Passage { period: 0.04, ..Passage::example(0.01, 0.01, 1e4) });
+        near(sharing.share(), 0.625, 1e-9);
+        // Alone, a frame arrives until the next one does.
+        for _ in 0..30 {
+            sharing.on_frame(&Passage { period: 0.04, ..Passage::example(0.01, 0.04, 1e4) });
+        }
+        assert!(sharing.has_all());
     }
 
     #[test]
