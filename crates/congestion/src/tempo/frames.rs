@@ -109,7 +109,8 @@ pub(super) struct Arrived {
 impl Frame {
     /// Its passage, if this packet left right after it.
     fn before(&self, next: &Arrived) -> Option<Passage> {
-        let is_next = self.is_whole && self.packets >= MIN_TRAIN && next.sequence == self.last.wrapping_add(1);
+        let is_next =
+            self.is_whole && self.packets >= MIN_TRAIN && next.sequence == self.last.wrapping_add(1);
         // A packet takes as long as the gap after it: there is one more than there are gaps.
         let all = f64::from(self.packets) / f64::from(self.packets - 1);
         is_next.then(|| Passage {
