@@ -20,8 +20,9 @@ const WEIGHT: f64 = 0.5;
 const TRAIN: f64 = 1.3;
 /// With a lower ratio others are there: the timestamps of trains are good for 4 %, the delivery rate for some more.
 const ALONE: f64 = 0.93;
-/// A larger share by frames counts as all.
+/// A larger share by frames, or ratio, counts as all.
 const ALL: f64 = 0.9;
+const ALL_RATIO: f64 = 0.97;
 /// Growth of a flow that has half of the capacity, per second: over a cycle of a second it is near the 3 % that draining takes.
 const CATCH_UP: f64 = 0.05;
 /// Smaller shares count as this one: there the ratio differs by no more than its error.
@@ -93,9 +94,10 @@ impl Sharing {
         self.share.get(FIRST)
     }
 
-    /// Whether frames show that nearly all of the bottleneck is ours.
+    /// Whether nearly all of the bottleneck is ours. Jitter that lasts over a frame looks like others to [`Share`], a capacity that falls
+    /// does to the ratio: others are there if both say so.
     pub(super) fn has_all(self) -> bool {
-        self.share() > ALL
+        self.share() > ALL || self.ratio > ALL_RATIO
     }
 
     /// Handles the begin of congestion at `rate`, in bit/s.
@@ -228,6 +230,8 @@ mod tests {
             let share = sharing.share();
             near(share, (own / 1e7 * sharing.share.left + FIRST) / (sharing.share.left + FIRST), 1e-6);
             near(sharing.share.capacity(0.1).unwrap() / 1e7, 1.0, 1e-6);
+            assert!(sharing.has_all(), "the ratio says so");
+            sharing.ratio = 0.95;
             assert_eq!(sharing.has_all(), own > 8e6);
             assert_eq!(sharing.share.capacity(1.1), None);
         }
@@ -240,6 +244,9 @@ mod tests {
         assert!(sharing.has_all());
         sharing.on_frame(&Passage { period: 0.04, ..Passage::example(0.01, 0.01, 1e4) });
         near(sharing.share(), 0.625, 1e-9);
+        assert!(sharing.has_all());
+        sharing.ratio = 0.5;
+        assert!(!sharing.has_all());
         // Alone, a frame arrives until the next one does.
         for _ in 0..30 {
             sharing.on_frame(&Passage { period: 0.04, ..Passage::example(0.01, 0.04, 1e4) });
